@@ -523,6 +523,27 @@ def test_the_ratio_of_large_moments_is_not_taken_for_flat():
     np.testing.assert_allclose(squares, [(1.01 / 1.1e7) ** 2, 0.0, (0.99 / 1.1e7) ** 2, 0.0])
 
 
+class InMillions:
+    """A constraint of someone's own: linear, in millions of the unit of the moments."""
+
+    moments, by = ("ppr",), "g"
+
+    def violations(self, moments):
+        return moments.values[0] / 1e7 - 0.3
+
+    def pullback(self, moments, multipliers):
+        return multipliers[np.newaxis] / 1e7
+
+
+def test_a_line_is_flat_at_small_moments_alone():
+    """Its matrix is the same everywhere, and that of training is the one at the moments."""
+    cells = build_cells(np.zeros(500, np.int32), [SensitiveColumn("g", np.arange(500) % 2, "ab")])
+    margins = Margins(Scaled(PROXIES["sigmoid"]), np.ones(2), [bind(InMillions(), cells)], None)
+    for moments, slope in ((np.full(2, 0.5), 1.0), (np.full(2, 1e6), 1e-7), (np.ones(2), 1.0)):
+        squares = margins.at(moments).A.squares(np.array([1.0, 0.0]))
+        np.testing.assert_allclose(squares[0], slope**2)
+
+
 # Of numbers: one over what violations answer
 
 

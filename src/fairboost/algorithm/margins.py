@@ -123,6 +123,7 @@ class Margins:
             self.z *= ANOTHER_MODEL if out_of_fold else 1.0
             self.most = 1.0
         self.latest: tuple[list[Matrix], Matrix, FloatArray] | None = None
+        self.may_be_flat = False
         self.half_way = self.at(np.full(len(self.rows), 0.5))
         known = np.ones(len(self.rows)) if answers is None else answers
         own = known[self.half_way.A.main()]
@@ -139,7 +140,8 @@ class Margins:
         pairs = zip(self.terms, self.parts, strict=True)
         lines = [t.linearized(moments[part]) for t, part in pairs]
         matrices = [each.A for each in lines]
-        if self.latest is None or not all(map(Matrix.equals, matrices, self.latest[0])):
+        same = self.latest is not None and all(map(Matrix.equals, matrices, self.latest[0]))
+        if self.latest is None or not same or self.may_be_flat:
             A = self._joined(matrices, moments)
             self.latest = matrices, A, 1.0 / A.most(self.per_row)
         _, A, row_units = self.latest
@@ -149,7 +151,10 @@ class Margins:
 
     def _joined(self, matrices: Sequence[Matrix], moments: FloatArray) -> Matrix:
         """The matrices of all terms along the diagonal, written out where they are small."""
-        pairs = zip(matrices, self.parts, strict=True)
+        pairs = list(zip(matrices, self.parts, strict=True))
+        # Whether a line of very small numbers is flat depends on the size of the moments.
+        sizes = [A.most(np.ones(part.stop - part.start)) for A, part in pairs]
+        self.may_be_flat = any(((0 < size) & (size < FLAT)).any() for size in sizes)
         whole = Blocks([_moving(A, moments[part]) for A, part in pairs], self.parts)
         few = len(self.z) * len(self.rows) <= MOST_ENTRIES
         return Dense(whole.dense()) if few else whole

@@ -502,7 +502,7 @@ def resolve(
         return ()
     wanted: list[GroupConstraint] = []
     own = None if tolerance is None else shared
-    for item in _listed(constraint):
+    for item in listed(constraint):
         wanted.extend(_by_name(item, own) if isinstance(item, str) else [_checked(item)])
     wanted = [with_tolerance(c, own) for c in wanted]
     if not wanted:
@@ -533,8 +533,8 @@ def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> flo
         return TOLERANCE
     shared = check_tolerance(tolerance)
     own = own_tolerances(constraint)
-    listed = _listed(constraint)
-    if listed and all(map(_has_own_limit, listed)) and shared != TOLERANCE:
+    asked = listed(constraint)
+    if asked and all(map(_has_own_limit, asked)) and shared != TOLERANCE:
         raise ConstraintError(
             f"tolerance={shared:g} is for constraints that compare differences, and a bound, a "
             "floor or a ratio has its limit in itself, such as bound(rate, at_most), and minimax "
@@ -559,18 +559,27 @@ def takes_tolerance(constraint: ConstraintLike) -> bool:
     return any(
         (isinstance(c, str) and c != FOUR_FIFTHS)
         or (isinstance(c, Parity) and not c.has_own_tolerance)
-        for c in _listed(constraint)
+        for c in listed(constraint)
     )
 
 
 def own_tolerances(constraint: ConstraintLike) -> list[float]:
     """The tolerances of parities that have one of their own."""
-    parities = [c for c in _listed(constraint) if isinstance(c, Parity)]
+    parities = [c for c in listed(constraint) if isinstance(c, Parity)]
     return [c.tolerance for c in parities if c.has_own_tolerance]
 
 
-def _listed(constraint: ConstraintLike) -> Sequence[Any]:
-    return constraint if isinstance(constraint, list | tuple) else [constraint]
+def listed(constraint: Any) -> list[Any]:
+    """What the user asked for, as a list.
+
+    Examples
+    --------
+    >>> listed(None), listed("equal_opportunity"), listed(("a", "b"))
+    ([], ['equal_opportunity'], ['a', 'b'])
+    """
+    if constraint is None:
+        return []
+    return list(constraint) if isinstance(constraint, list | tuple) else [constraint]
 
 
 def _by_name(name: str, tolerance: float | None) -> Sequence[GroupConstraint]:

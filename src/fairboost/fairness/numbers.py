@@ -26,6 +26,7 @@ from fairboost.fairness.constraints import (
     check_by,
     check_given,
     check_tolerance,
+    listed,
 )
 from fairboost.fairness.constraints import resolve as resolve_any
 from fairboost.fairness.means import NUMBERS, NumberMoment, above, in_parts
@@ -485,22 +486,22 @@ def resolve(
         )
     if constraint is None:
         return ()
-    listed: list[Any] = [*constraint] if isinstance(constraint, list | tuple) else [constraint]
+    asked = listed(constraint)
     if tolerance is not None:
-        _check_taken(listed, tolerance)
-    named = [by_name(c, tolerance) if isinstance(c, str) else c for c in listed]
+        _check_taken(asked, tolerance)
+    named = [by_name(c, tolerance) if isinstance(c, str) else c for c in asked]
     found = resolve_any([_with(c, tolerance) for c in named], None, columns)
     for c in found:
         _check_of_numbers(c)
     return found
 
 
-def _check_taken(listed: Sequence[Any], tolerance: float) -> None:
+def _check_taken(asked: Sequence[Any], tolerance: float) -> None:
     """Refuse a tolerance beside constraints that all have their own: both cannot be meant."""
-    if any(isinstance(c, str) or _lacks_tolerance(c) for c in listed):
+    if any(isinstance(c, str) or _lacks_tolerance(c) for c in asked):
         return
-    own = [c.tolerance for c in listed if hasattr(c, "tolerance")]
-    if not own and any(isinstance(c, Bound | EachAtMost) for c in listed):
+    own = [c.tolerance for c in asked if hasattr(c, "tolerance")]
+    if not own and any(isinstance(c, Bound | EachAtMost) for c in asked):
         raise ConstraintError(
             f"tolerance={tolerance:g} is for constraints that compare groups, and a bound has its "
             "limit in itself; leave tolerance out"

@@ -5,26 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fairboost.fairness.base import GroupConstraint
-from fairboost.fairness.constraints import FOUR_FIFTHS
+from fairboost.fairness.constraints import FOUR_FIFTHS, listed
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.numbers import DEFAULTS
 from fairboost.fairness.rates import as_moment
 
 SHARES_BY_NAME = "equal_distributions"
 """The named constraint on numbers whose tolerance is a share of rows."""
-
-
-def listed(constraint: Any) -> list[Any]:
-    """What the user asked for, as a list.
-
-    Examples
-    --------
-    >>> listed(None), listed("equal_opportunity"), listed(("a", "b"))
-    ([], ['equal_opportunity'], ['a', 'b'])
-    """
-    if constraint is None:
-        return []
-    return list(constraint) if isinstance(constraint, list | tuple) else [constraint]
 
 
 def is_varied(constraint: Any) -> bool:
@@ -60,6 +47,5 @@ def is_of_numbers(constraint: Any) -> bool:
 def of_shares(constraint: Any) -> bool:
     """Whether a tolerance is a share of rows: of rates, and of distributions."""
     asked = listed(constraint)
-    if not any(map(is_of_numbers, asked)):
-        return True
-    return any(c == SHARES_BY_NAME or getattr(c, "judged", "") == "distance" for c in asked)
+    distances = (c == SHARES_BY_NAME or getattr(c, "judged", "") == "distance" for c in asked)
+    return not any(map(is_of_numbers, asked)) or any(distances)

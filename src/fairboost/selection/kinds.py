@@ -49,6 +49,7 @@ from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import (
     ConstraintLike,
     check_tolerance,
+    listed,
     own_tolerances,
     shared_tolerance,
     takes_tolerance,
@@ -56,7 +57,7 @@ from fairboost.fairness.constraints import (
 from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.numbers import resolve
 from fairboost.fairness.rates import as_moment
-from fairboost.fairness.varied import is_of_numbers, is_varied, listed, of_shares, with_tolerance
+from fairboost.fairness.varied import is_of_numbers, is_varied, of_shares, with_tolerance
 from fairboost.metrics.intervals import student, wilson
 from fairboost.metrics.numbers import COMPARED, LOSS_TITLES, mean_loss
 from fairboost.metrics.performance import ClassOutput
