@@ -28,13 +28,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from scipy.special import ndtri
 
 from fairboost._typing import Float32Array, FloatArray
 from fairboost.fairness.binding import Term, slices
-from fairboost.fairness.compiled import Blocks, Dense, Lines, Matrix
+from fairboost.fairness.compiled import Blocks, Centred, Dense, Lines, Matrix
 from fairboost.tasks.base import LearningTask
 from fairboost.tasks.layout import RowLayout
 
@@ -154,7 +155,7 @@ class Margins:
         pairs = list(zip(matrices, self.parts, strict=True))
         # Whether a line of very small numbers is flat depends on the size of the moments.
         sizes = [A.most(np.ones(part.stop - part.start)) for A, part in pairs]
-        self.may_be_flat = any(((0 < size) & (size < FLAT)).any() for size in sizes)
+        self.may_be_flat = any(((size > 0) & (size < FLAT)).any() for size in sizes)
         whole = Blocks([_moving(A, moments[part]) for A, part in pairs], self.parts)
         few = len(self.z) * len(self.rows) <= MOST_ENTRIES
         return Dense(whole.dense()) if few else whole
@@ -290,7 +291,7 @@ def crowding_of(term: Term, moments: FloatArray, pulled: FloatArray) -> FloatArr
         1 or more.
     """
     if term.constraint.traits.met_by_one:
-        shares = _shares(term)
+        shares = cast(Centred, term.lines.A).shares
         out = np.ones_like(shares)
         for part in term.read(moments).parts():
             here = shares[:, part]
@@ -311,15 +312,8 @@ def share_alone(term: Term) -> FloatArray:
     """
     if not term.constraint.traits.met_by_one:
         return np.ones(len(term.inequalities))
-    shares = _shares(term)
+    shares = cast(Centred, term.lines.A).shares
     return np.tile(np.maximum(shares, 1.0 - shares).ravel(), 2)
-
-
-def _shares(term: Term) -> FloatArray:
-    """Shares of the rows that the groups have among those that they are compared with."""
-    read = term.read(np.full(term.counted.size, 0.5))  # of which the weights alone matter
-    out: FloatArray = read.weights / read.total(read.weights)
-    return out
 
 
 def answers_of(term: Term, layout: RowLayout) -> FloatArray:

@@ -202,10 +202,12 @@ class Centred(Matrix):
         self.own = np.reshape(np.array(own, np.float64), (-1, 1, 1))
         self.on_centre = np.reshape(on_centre or np.zeros(len(own)), (-1, 1, 1))
         shape = moments.values.shape
-        given = np.zeros(shape) if weights is None else np.reshape(weights, shape)
-        self.weights: FloatArray = given.astype(np.float64)
+        filled = np.zeros(shape) if weights is None else np.reshape(weights, shape)
+        self.weights: FloatArray = filled.astype(np.float64)
         self.norm, self.unit = np.asarray(norm, np.float64), np.asarray(unit, np.float64)
         self.shares: FloatArray = self.weights / self.norm
+        self.signs = self.own / self.own[:1]
+        self.opposite = np.array_equal(self.on_centre, self.signs * self.on_centre[:1])
 
     @property
     def numbers(self) -> tuple[FloatArray, ...]:
@@ -222,9 +224,11 @@ class Centred(Matrix):
 
     def __matmul__(self, moments: FloatArray) -> FloatArray:
         m = moments.reshape(self.weights.shape)
-        lines = self.own * m
-        if self.on_centre.any():
-            lines = lines + self.on_centre * self.centre(m)
+        centre = self.centre(m) if self.on_centre.any() else 0.0
+        if self.opposite:  # one side is the other with its sign, and so is a zero
+            lines = self.signs * (self.own[:1] * m + self.on_centre[:1] * centre)
+        else:
+            lines = self.own * m + self.on_centre * centre
         out: FloatArray = (lines / self.unit).ravel()
         return out
 

@@ -533,8 +533,8 @@ def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> flo
         return TOLERANCE
     shared = check_tolerance(tolerance)
     own = own_tolerances(constraint)
-    asked = listed(constraint)
-    if asked and all(map(_has_own_limit, asked)) and shared != TOLERANCE:
+    items = listed(constraint)
+    if items and all(map(_has_own_limit, items)) and shared != TOLERANCE:
         raise ConstraintError(
             f"tolerance={shared:g} is for constraints that compare differences, and a bound, a "
             "floor or a ratio has its limit in itself, such as bound(rate, at_most), and minimax "

@@ -486,22 +486,22 @@ def resolve(
         )
     if constraint is None:
         return ()
-    asked = listed(constraint)
+    items = listed(constraint)
     if tolerance is not None:
-        _check_taken(asked, tolerance)
-    named = [by_name(c, tolerance) if isinstance(c, str) else c for c in asked]
+        _check_taken(items, tolerance)
+    named = [by_name(c, tolerance) if isinstance(c, str) else c for c in items]
     found = resolve_any([_with(c, tolerance) for c in named], None, columns)
     for c in found:
         _check_of_numbers(c)
     return found
 
 
-def _check_taken(asked: Sequence[Any], tolerance: float) -> None:
+def _check_taken(items: Sequence[Any], tolerance: float) -> None:
     """Refuse a tolerance beside constraints that all have their own: both cannot be meant."""
-    if any(isinstance(c, str) or _lacks_tolerance(c) for c in asked):
+    if any(isinstance(c, str) or _lacks_tolerance(c) for c in items):
         return
-    own = [c.tolerance for c in asked if hasattr(c, "tolerance")]
-    if not own and any(isinstance(c, Bound | EachAtMost) for c in asked):
+    own = [c.tolerance for c in items if hasattr(c, "tolerance")]
+    if not own and any(isinstance(c, Bound | EachAtMost) for c in items):
         raise ConstraintError(
             f"tolerance={tolerance:g} is for constraints that compare groups, and a bound has its "
             "limit in itself; leave tolerance out"
@@ -553,4 +553,4 @@ def _with(constraint: GroupConstraint, tolerance: float | None) -> GroupConstrai
             f"parity({constraint.moment.name!r}) needs a tolerance in the unit of what is "
             "compared; pass one, or tolerance=... to the estimator"
         )
-    return replace(constraint, tolerance=float(tolerance), has_own_tolerance=True)
+    return constraint.with_limit(float(tolerance))

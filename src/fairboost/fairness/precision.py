@@ -65,9 +65,9 @@ class EqualPrecision(GroupConstraint):
         apart = (found.true - found.pooled * found.positive) / found.unit
         return np.concatenate([apart, -apart]) - self._room(found)
 
-    def _room(self, found: _Sums) -> FloatArray:
+    def _room(self, sums: _Sums) -> FloatArray:
         """How far inside its limit each violation is where all precisions are equal."""
-        return np.tile(self.tolerance / 2 * found.positive / found.unit, 2)
+        return np.tile(self.tolerance / 2 * sums.positive / sums.unit, 2)
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative; the unit, W_g D, is taken as given."""

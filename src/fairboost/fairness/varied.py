@@ -46,6 +46,6 @@ def is_of_numbers(constraint: Any) -> bool:
 
 def of_shares(constraint: Any) -> bool:
     """Whether a tolerance is a share of rows: of rates, and of distributions."""
-    asked = listed(constraint)
-    distances = (c == SHARES_BY_NAME or getattr(c, "judged", "") == "distance" for c in asked)
-    return not any(map(is_of_numbers, asked)) or any(distances)
+    items = listed(constraint)
+    distances = (c == SHARES_BY_NAME or getattr(c, "judged", "") == "distance" for c in items)
+    return not any(map(is_of_numbers, items)) or any(distances)
