@@ -231,7 +231,8 @@ def test_a_constraint_of_ones_own_is_adapted(cells):
     assert not own.affine and own.judged == "violation" and own.limit == 0.0
     assert own.words("g") == "mean_gap by g" and own.in_short("g") == "mean_gap"
     assert own.farthest(term.read(drawn(term))) is None
-    assert adapted(own, "h").by == "h" and adapted(own, "h").constraint is own.constraint
+    (elsewhere,) = own.by_each(["h"])
+    assert elsewhere.by == "h" and elsewhere.constraint is own.constraint
     values = drawn(term)
     lines, read = term.linearized(values), term.read(values)
     units = [MeanGap().pullback(read, unit).ravel() for unit in np.eye(2)]

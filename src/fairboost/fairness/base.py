@@ -119,11 +119,16 @@ class GroupConstraint:
 
     def by_each(self, columns: Sequence[str]) -> Sequence[GroupConstraint]:
         """A copy for each column, where the user has named none."""
-        return [cast(GroupConstraint, replace(cast(Any, self), by=column)) for column in columns]
+        return [self._with(by=column) for column in columns]
 
     def with_limit(self, limit: float) -> GroupConstraint:
         """The same at another limit, where a curve varies it."""
-        return cast(GroupConstraint, replace(cast(Any, self), **{self.limited_by: limit}))
+        return self._with(**{self.limited_by: limit})
+
+    def _with(self, **fields: Any) -> GroupConstraint:
+        same: Any = self
+        out: GroupConstraint = replace(same, **fields)
+        return out
 
     # Its lines
 
@@ -275,8 +280,7 @@ class EqualMoments(OneMoment):
 
     def with_limit(self, limit: float) -> GroupConstraint:
         """The same at a tolerance that does not follow from the rows."""
-        same: Any = self
-        return cast(GroupConstraint, replace(same, tolerance=limit, automatic=False))
+        return self._with(tolerance=limit, automatic=False)
 
     @property
     def affine(self) -> bool:
@@ -405,18 +409,8 @@ class OwnConstraint(GroupConstraint):
         return self.name + within * hasattr(self.constraint, "tolerance")
 
 
-def adapted(constraint: Any, by: Any = None) -> GroupConstraint:
-    """A constraint of the package as it is, and one of the user's own in its form.
-
-    Parameters
-    ----------
-    constraint : Constraint
-        Any.
-    by : str or tuple of str, optional
-        The columns of a constraint of the user's own; by default those that it names.
-    """
-    if isinstance(constraint, OwnConstraint) and by is not None:
-        constraint = constraint.constraint
+def adapted(constraint: Any) -> GroupConstraint:
+    """A constraint of the package as it is, and one of the user's own in its form."""
     if isinstance(constraint, GroupConstraint):
         return constraint
-    return OwnConstraint(constraint, constraint.by if by is None else by)
+    return OwnConstraint(constraint, constraint.by)
