@@ -202,7 +202,7 @@ class Bound(OneMoment):
     def linearized(self, moments: GroupMoments) -> Lines:
         """``R <= at_most``."""
         one = np.zeros((1, len(moments.groups)))
-        one[0, self._index(moments)] = 1.0
+        one[0, index_of(self.group, moments, self.by or (), "bound(..., group")] = 1.0
         return Lines(Dense(one), self.at_most)
 
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
@@ -239,16 +239,19 @@ class Bound(OneMoment):
             )
         return [replace(self, by=(columns[0],))]
 
-    def _index(self, moments: GroupMoments) -> int:
-        if self.group not in moments.groups:
-            known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in moments.groups)
-            wanted = self.group[0] if len(self.group) == 1 else self.group
-            hint = did_you_mean(wanted, [g[0] if len(g) == 1 else g for g in moments.groups])
-            raise ConstraintError(
-                f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
-                f"of {', '.join(self.by or ())!r} are {known}{hint}"
-            )
-        return moments.groups.index(self.group)
+
+def index_of(
+    group: tuple[object, ...], moments: GroupMoments, by: Sequence[str], named: str, why: str = ""
+) -> int:
+    """Where a group is among those of some columns; an error that says where it is named."""
+    if group in moments.groups:
+        return moments.groups.index(group)
+    labels = [g[0] if len(g) == 1 else g for g in moments.groups]
+    wanted = group[0] if len(group) == 1 else group
+    raise ConstraintError(
+        f"{named}={wanted!r}) names a group that is not in the data{why}; the groups of "
+        f"{', '.join(by)!r} are {', '.join(map(repr, labels))}{did_you_mean(wanted, labels)}"
+    )
 
 
 @overload

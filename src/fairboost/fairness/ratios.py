@@ -29,13 +29,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._text import did_you_mean, plain_number
+from fairboost._text import plain_number
 from fairboost._typing import FloatArray
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.base import GroupConstraint, OneMoment, Traits
 from fairboost.fairness.classes import ClassRate
 from fairboost.fairness.compiled import Centred, Lines
-from fairboost.fairness.constraints import as_compared, check_by, check_given
+from fairboost.fairness.constraints import as_compared, check_by, check_given, columns_of, index_of
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import Rate
@@ -149,16 +149,9 @@ class RatioParity(OneMoment):
 
     def reference_index(self, moments: GroupMoments) -> int:
         """Where the reference group is among the groups; an error, if it is not."""
-        if self.reference not in moments.groups:
-            known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in moments.groups)
-            wanted = self.reference[0] if len(self.reference) == 1 else self.reference
-            by = (self.by,) if isinstance(self.by, str) else self.by or ()
-            raise ConstraintError(
-                f"parity(..., reference={wanted!r}) names a group that is not in the data, or one "
-                f"with too few rows to be compared; the groups of {', '.join(by)!r} are {known}"
-                f"{did_you_mean(wanted, [g[0] if len(g) == 1 else g for g in moments.groups])}"
-            )
-        return moments.groups.index(self.reference)
+        why = ", or one with too few rows to be compared"
+        by = columns_of(self)
+        return index_of(self.reference, moments, by, "parity(..., reference", why)
 
     def ratios(self, moments: GroupMoments) -> FloatArray:
         """Each group's rate over the one that it is held to; 1 where both are 0."""
