@@ -257,10 +257,9 @@ def test_bonferroni_counts_the_inequalities_of_each_constraint_by_itself():
 
 
 def test_with_a_confidence_the_margin_grows_with_the_error_up_to_half_the_tolerance():
-    half = np.full(2, 0.5)
     sampling, _ = positives([50, 50], [two_sided(parity("fnr", 0.1, by="g"))], 0.9)
     errors = np.linspace(0.0, 0.2, 50)
-    margins = np.array([sampling.margin(np.full(4, e), half) for e in errors])
+    margins = np.array([sampling.margin(np.full(4, e), sampling.half_way) for e in errors])
     assert (np.diff(margins, axis=0) >= 0).all()
     assert margins.max() == pytest.approx(0.05)
     assert (margins >= np.minimum(sampling.z * errors[:, None], 0.05) - 1e-12).all()
@@ -270,14 +269,14 @@ def test_without_a_confidence_the_margin_is_a_quarter_of_the_tolerance_at_most()
     sampling, _ = positives([150, 50], [two_sided(parity("fnr", 0.1, by="g"))])
     quarter = np.tile([0.25, 0.75], 2) * 0.1 * INSIDE
     for error in (0.0, 0.01, 0.02, 0.2):
-        found = sampling.margin(np.full(4, error), np.full(2, 0.5))
+        found = sampling.margin(np.full(4, error), sampling.half_way)
         np.testing.assert_allclose(found, np.minimum(CAUTION * error, quarter))
 
 
 @pytest.mark.parametrize("confidence", [None, 0.9])
 def test_the_margin_of_a_bound_is_in_standard_errors(confidence):
     a_bound, _ = positives([50, 50], [bound("fnr", 0.3)], confidence)
-    found = a_bound.margin(np.array([10.0]), np.array([0.5]))
+    found = a_bound.margin(np.array([10.0]), a_bound.half_way)
     np.testing.assert_allclose(found, 10 * a_bound.z)  # no parity there
 
 
@@ -443,22 +442,23 @@ def test_nor_is_one_that_is_given_a_column(data, relative, monkeypatch):
 
 
 def test_the_derivative_of_the_papers_parity_is_that_of_the_leading_groups():
-    margins, terms = positives((200, 300, 400), [parity("fnr", 0.02, by="g"), bound("ppr", 0.4)])
+    constraints = [parity("fnr", 0.02, by="g"), bound("ppr", 0.4)]
+    margins, terms = positives((200, 300, 400), constraints)
     size = terms[0].counted.size
     rng = np.random.default_rng(0)
     for rates in (*rng.random((30, margins.rows.size)), np.full(margins.rows.size, 0.5)):
-        found, fresh = margins.at(rates), margins._derive(rates)
+        found, fresh = margins.at(rates), positives((200, 300, 400), constraints)[0].at(rates)
         values = rng.random(rates.size)
         for figure in ("squares", "means"):
             np.testing.assert_array_equal(
-                getattr(found, figure)(values), getattr(fresh, figure)(values)
+                getattr(found.A, figure)(values), getattr(fresh.A, figure)(values)
             )
         np.testing.assert_array_equal(found.row_units, fresh.row_units)
         elsewhere = rates * 0.9  # with the same leader
-        assert margins.at(elsewhere) is found
+        assert margins.at(elsewhere).A is found.A
         led = np.array(rates)
         led[led[:size].argmin()] = 1.5
-        assert margins.at(led) is not found
+        assert margins.at(led).A is not found.A
 
 
 def test_a_bounded_rate_above_one_half_has_the_unit_of_one_half(data):
@@ -519,8 +519,29 @@ def test_the_ratio_of_large_moments_is_not_taken_for_flat():
     term = bind(Calibrated(0.01, "g"), cells)
     margins = Margins(Scaled(PROXIES["sigmoid"]), np.ones(4), [term], None)
     moments = np.array([1e7, 2e7, 1.1e7, 2.2e7])
-    squares = margins.at(moments).squares(np.array([1.0, 0.0, 0.0, 0.0]))
+    squares = margins.at(moments).A.squares(np.array([1.0, 0.0, 0.0, 0.0]))
     np.testing.assert_allclose(squares, [(1.01 / 1.1e7) ** 2, 0.0, (0.99 / 1.1e7) ** 2, 0.0])
+
+
+class InMillions:
+    """A constraint of someone's own: linear, in millions of the unit of the moments."""
+
+    moments, by = ("ppr",), "g"
+
+    def violations(self, moments):
+        return moments.values[0] / 1e7 - 0.3
+
+    def pullback(self, moments, multipliers):
+        return multipliers[np.newaxis] / 1e7
+
+
+def test_a_line_is_flat_at_small_moments_alone():
+    """Its matrix is the same everywhere, and that of training is the one at the moments."""
+    cells = build_cells(np.zeros(500, np.int32), [SensitiveColumn("g", np.arange(500) % 2, "ab")])
+    margins = Margins(Scaled(PROXIES["sigmoid"]), np.ones(2), [bind(InMillions(), cells)], None)
+    for moments, slope in ((np.full(2, 0.5), 1.0), (np.full(2, 1e6), 1e-7), (np.ones(2), 1.0)):
+        squares = margins.at(moments).A.squares(np.array([1.0, 0.0]))
+        np.testing.assert_allclose(squares[0], slope**2)
 
 
 # Of numbers: one over what violations answer
@@ -543,7 +564,7 @@ def test_two_groups_pull_as_one_and_many_each_for_itself(counts, expected):
     term, margins = means_of(counts)
     np.testing.assert_allclose(margins.crowding, expected)
     moments = np.full(len(counts), 0.5)
-    J = term.jacobian(moments) * np.sqrt(margins.per_row)
+    J = term.linearized(moments).A.dense() * np.sqrt(margins.per_row)
     J /= np.linalg.norm(J, axis=1, keepdims=True)
     # Sides count once.
     assert np.linalg.norm(J, 2) ** 2 / 2 == pytest.approx(expected)
@@ -564,7 +585,7 @@ def test_a_step_of_all_multipliers_closes_a_quarter_of_a_gap_at_most(counts, rel
     term, margins = means_of(counts, relative)
     means = np.linspace(3.0, 5.0, len(counts))
     at, squares = margins.at(means), means**2
-    J = term.jacobian(means)
+    J = term.linearized(means).A.dense()
     answers = J * margins.per_row @ J.T * margins.units(means, squares, at)
     one_side = answers[: len(counts), : len(counts)]
     largest = np.abs(np.linalg.eigvals(one_side)).max()

@@ -64,7 +64,7 @@ def test_if_nothing_is_violated_no_two_rates_differ_by_more_than_the_tolerance(
 def test_a_violation_is_the_distance_from_the_pooled_rate(seed, n_groups):
     values, weights, _ = draw(seed, n_groups)
     constraint, rates = two_sided(parity("fnr", 0.2)), group_rates(values, weights)
-    above, below = np.split(constraint.violations(rates) + constraint.room(rates), 2)
+    above, below = np.split(constraint.violations(rates) + constraint.linearized(rates).room, 2)
     np.testing.assert_allclose(above, values - np.average(values, weights=weights), atol=1e-12)
     np.testing.assert_allclose(above, -below, atol=1e-12)
     assert abs(weights @ above) < 1e-9 * weights.sum()  # groups cannot all be on one side
@@ -139,7 +139,7 @@ def test_two_groups_are_limited_by_their_distance(seed):
     np.testing.assert_allclose(
         constraint.violations(rates) / np.tile(shares, 2), expected, atol=1e-9
     )
-    np.testing.assert_allclose(constraint.room(rates), 0.1 * np.tile(shares, 2))
+    np.testing.assert_allclose(constraint.linearized(rates).room, 0.1 * np.tile(shares, 2))
 
 
 @given(SEEDS, st.integers(3, 8), st.floats(0.1, 0.9))

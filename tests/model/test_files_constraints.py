@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fairboost import at_least, calibrated, minimax, parity, smooth
-from fairboost.model.files import _decode_constraint, _encode_constraint
+from fairboost.fairness.stored import decode_constraint, encode_constraint
 
 CONSTRAINTS = [
     parity("fnr", 0.02, by=smooth("age", 5)),
@@ -22,7 +22,7 @@ CONSTRAINTS = [
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=repr)
 def test_constraints_come_back(constraint):
-    kept = json.loads(json.dumps(_encode_constraint(constraint)))
-    found = _decode_constraint(kept, of_numbers=False)
+    kept = json.loads(json.dumps(encode_constraint(constraint)))
+    found = decode_constraint(kept, of_numbers=False)
     assert found == constraint
     assert repr(found.by) == repr(constraint.by)  # knots are no part of equality

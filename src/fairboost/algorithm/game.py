@@ -348,13 +348,13 @@ class Game:
         moments, squares = self.task.exact(moments), self.task.squares_of(every, total)
         if squares is not None:
             squares = self.measured_map.means(squares)
-        derivative = self.margins.at(moments)
-        errors = self.margins.errors(moments, squares, derivative)
+        lines = self.margins.at(moments)
+        errors = self.margins.errors(moments, squares, lines)
         violations = self._violations(moments)
         variances = None
         if squares is not None:
             variances = self.task.variances(moments, squares, self.margins.rows)
-        aimed = violations + self.margins.margin(errors, moments)
+        aimed = violations + self.margins.margin(errors, lines)
         for s in self.shares:  # weights of groups answer to what is no chance, as a share
             mean = max(float(s.start @ moments[s.moments]), SMALLEST_ERROR)
             aimed[s.part] = shrunken(violations[s.part], errors[s.part], s.start) / mean
@@ -373,24 +373,23 @@ class Game:
             variances=variances,
             shared=measured.shared,
         )
-        return found, self.margins.units(moments, squares, derivative)
+        return found, self.margins.units(moments, squares, lines)
 
     def _shares(self) -> Iterator[GroupWeights]:
         """Multipliers that are weights of groups; they start from the groups' shares of rows."""
         parts = zip(self.layout.terms, self.dual_slices, self.moment_slices, strict=True)
         for t, part, moments in parts:
-            asked: Any = t.constraint
-            total = getattr(asked, "simplex", None)
-            if total is not None:
+            traits = t.constraint.traits
+            if traits.simplex is not None:
                 start = t.counted[0] / t.counted[0].sum()
-                yield GroupWeights(part, start, float(total), moments, asked.pace)
+                yield GroupWeights(part, start, float(traits.simplex), moments, traits.pace)
 
     def _violations(self, moments: FloatArray) -> FloatArray:
         """Violations of all terms, evaluated on exact moments."""
         out = np.empty(len(self.inequalities))
         parts = zip(self.layout.measured_terms, self.moment_slices, self.dual_slices, strict=True)
         for t, m, d in parts:
-            out[d] = t.constraint.violations(t.read(moments[m]))
+            out[d] = t.violations(moments[m])
         return out
 
     def _pullbacks(self, moments: FloatArray, dual: DualState) -> FloatArray:
@@ -398,7 +397,7 @@ class Game:
         out = np.empty(len(moments))
         parts = zip(self.layout.terms, self.moment_slices, self.dual_slices, strict=True)
         for (t, m, d), learned in zip(parts, self.learned, strict=True):
-            out[m] = t.constraint.pullback(t.read(moments[m]), dual.multipliers[d]).ravel()
+            out[m] = t.pullback(moments[m], dual.multipliers[d])
             if learned:
                 pushes = (out[m] * self.map.per_row[m]).reshape(t.counted.shape)
                 out[m] = keeping_the_total(pushes, t.counted).ravel() / self.map.per_row[m]

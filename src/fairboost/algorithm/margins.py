@@ -1,15 +1,16 @@
 """How far inside its limits training aims, and in what units multipliers move.
 
-Both follow from the derivative J of each violation by each moment:
+Both follow from the matrix A of the inequalities ``A m <= b``, the derivative of each violation by
+each moment (:mod:`fairboost.fairness.compiled`):
 
-* trees answer to the weight that a multiplier puts on a *row*, the largest of ``|J| n / W``, and
+* trees answer to the weight that a multiplier puts on a *row*, the largest of ``|A| n / W``, and
   the same change of scores moves a moment in proportion to the deviation of a single row's
   quantity (of a rate R, ``sqrt(R (1 - R))``), or less. The unit of a multiplier is one over both;
 * of numbers the answer is known, and the unit is one over it: a multiplier of 1 moves its own
-  violation by ``sum J^2 n / W`` times what a weight of 1 moves the moment by, and several of them
+  violation by ``sum A^2 n / W`` times what a weight of 1 moves the moment by, and several of them
   may pull as one (:func:`crowding_of`). With four times that unit two groups swung at a learning
   rate of 0.1, and at 0.3 their means flew apart;
-* a violation measured on few rows is off by ``sqrt(sum J^2 variance / rows)``, as groups are drawn
+* a violation measured on few rows is off by ``sqrt(sum A^2 variance / rows)``, as groups are drawn
   independently. Where the user asks for a confidence, training aims inside the limit by so much
   that the violation holds on all people at that confidence. Else it aims inside by half a standard
   error, as moments move a little from round to round, and by a quarter of the tolerance at most.
@@ -25,21 +26,16 @@ model have equal rates, so parities need neither.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import ndtri
 
 from fairboost._typing import Float32Array, FloatArray
 from fairboost.fairness.binding import Term, slices
-from fairboost.fairness.constraints import Bound, Constraint, Parity, leaders, unit_of
-from fairboost.fairness.moments import GroupMoments
-from fairboost.fairness.numbers import SameDistribution
-from fairboost.fairness.ratios import Floor, RatioParity
-from fairboost.fairness.two_sided import TwoSided
+from fairboost.fairness.compiled import Blocks, Centred, Dense, Lines, Matrix
 from fairboost.tasks.base import LearningTask
 from fairboost.tasks.layout import RowLayout
 
@@ -56,6 +52,9 @@ OF_ITSELF, FASTEST = 2.0, 25.0
 most its unit times the second: a bound that cannot be met must not send a multiplier to
 infinity."""
 
+MOST_ENTRIES = 2_000_000
+"""Entries of A to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
+
 LEAST_ANSWER = 0.02
 """Where features tell less of a group than this (1: all of it), calibration or a bound is out of
 reach, and a larger multiplier would cost loss and gain nothing. Parity is another matter: groups
@@ -64,120 +63,16 @@ whose features hardly differ have predictions that hardly differ, and little is 
 AT_EVEN_ODDS = 4.0
 """One over what a weight of 1 moves a rate at even odds by: what units of multipliers refer to."""
 
-MOST_ENTRIES = 2_000_000
-"""Entries of J to write out: two columns of 500 groups. Those of 5,000 would take gigabytes."""
-
-
-SPARSE = 9_000
-"""Entries of J above which products are left to SciPy. Most entries are 0 there, and NumPy would
-share the product among threads, which wait for those of the engine: rounds of 25 constraints on 20
-groups took three times as long."""
-
-PARITIES = TwoSided, SameDistribution
-"""What one prediction for everyone meets."""
-
-
-class Written:
-    """A derivative J that is written out, and what follows from it.
-
-    Parameters
-    ----------
-    J : (n_inequalities, n_moments) float64
-        Of violations by moments.
-    per_row : (n_moments,) float64
-        What a coefficient of 1 on each moment weighs on one of its rows.
-    """
-
-    def __init__(self, J: FloatArray, per_row: FloatArray) -> None:
-        size = np.abs(J)
-        self.row_units = 1.0 / (size * per_row).max(axis=1, initial=0.0, where=size > 0)
-        parts: tuple[Any, Any] = J**2, size / size.sum(axis=1, keepdims=True)
-        self.squared, self.shares = map(sp.csr_array, parts) if J.size > SPARSE else parts
-        self.largest = size.max(axis=1, initial=0.0)
-        self.own = size.argmax(axis=1) if size.size else np.empty(0, np.intp)
-
-    def squares(self, values: FloatArray) -> FloatArray:
-        """``J**2`` times some values of moments."""
-        out: FloatArray = self.squared @ values
-        return out
-
-    def means(self, values: FloatArray) -> FloatArray:
-        """Means of some values of moments, weighted by ``|J|``."""
-        out: FloatArray = self.shares @ values
-        return out
-
-
-class OfParity:
-    """The same for a two-sided parity of many groups, whose J is ``1 - pi`` and both its signs.
-
-    Parameters
-    ----------
-    moments : GroupMoments
-        Of the groups; which they are compared with, and their weights.
-    per_row : (n_groups,) float64
-        As in :class:`Written`.
-    relative : bool
-        Whether violations are shares of the moment of the groups that are compared.
-    """
-
-    def __init__(self, moments: GroupMoments, per_row: FloatArray, relative: bool = False) -> None:
-        (w,) = moments.weights
-        self.unit = np.tile(np.broadcast_to(unit_of(moments, relative), w.shape), 2)
-        self.total, self.pi = moments.total, w / moments.total(w)
-        size, others = self.pi * per_row, np.empty(len(w))
-        for part in moments.parts():
-            here = size[part]
-            first, most = int(here.argmax()), np.full(len(here), here.max())
-            most[first] = np.delete(here, first).max()
-            others[part] = most
-        most_per_row = np.maximum((1 - self.pi) * per_row, others)
-        self.row_units = self.unit / np.tile(most_per_row, 2)
-        self.largest = 1.0 / self.unit
-        self.own = np.tile(np.arange(len(w)), 2)
-
-    def squares(self, values: FloatArray) -> FloatArray:
-        """As in :class:`Written`."""
-        sums = self.total(self.pi**2 * values) + (1 - 2 * self.pi) * values
-        return np.tile(sums, 2) / self.unit**2
-
-    def means(self, values: FloatArray) -> FloatArray:
-        """As in :class:`Written`."""
-        total = self.total(self.pi * values) + (1 - 2 * self.pi) * values
-        return np.tile(total / (2 * (1 - self.pi)), 2)
+FLAT = 1e-6
+"""At parity the derivative of a constraint on distances is 0: any direction will do. That of a
+ratio of large moments is small, and yet as it should be."""
 
 
 @dataclass(frozen=True)
-class Derivative:
-    """The derivative of all violations by all moments, and what follows from it.
+class AllLines(Lines):
+    """The lines of all terms, and one over the most that a multiplier of 1 weighs on a row."""
 
-    Parameters
-    ----------
-    blocks : tuple of Written or OfParity
-        Its parts, each with inequalities and moments of its own.
-    moments : tuple of slice
-        The moments of each part.
-    row_units : (n_inequalities,) float64
-        One over the most that a multiplier of 1 weighs on a row.
-    """
-
-    blocks: tuple[Written | OfParity, ...]
-    moments: tuple[slice, ...]
-    row_units: FloatArray
-
-    def squares(self, values: FloatArray) -> FloatArray:
-        """Squares of the derivative, times some values of moments."""
-        parts = zip(self.blocks, self.moments, strict=True)
-        return np.concatenate([block.squares(values[part]) for block, part in parts])
-
-    def means(self, values: FloatArray) -> FloatArray:
-        """Means of some values of moments, weighted by the size of the derivative."""
-        parts = zip(self.blocks, self.moments, strict=True)
-        return np.concatenate([block.means(values[part]) for block, part in parts])
-
-    def own(self, values: FloatArray) -> FloatArray:
-        """The value of the moment that each violation depends on most: of a parity, its group."""
-        parts = zip(self.blocks, self.moments, strict=True)
-        return np.concatenate([values[part][block.own] for block, part in parts])
+    row_units: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 class Margins:
@@ -210,95 +105,85 @@ class Margins:
     ) -> None:
         self.task, self.per_row, self.terms = task, per_row, terms
         self.rows = np.concatenate([t.rows.ravel() for t in terms] or [np.empty(0)])
-        counts = [len(t.inequalities) for t in terms]
-        slack = [float(getattr(t.constraint, "slack", np.inf)) for t in terms]
-        self.slack = np.repeat(slack, counts)
         self.quantities = np.array(
             [m.quantity for t in terms for m in t.moments for _ in t.groups.names], np.int64
         )
-        self.counts = slices(counts)
-        limits = [t.constraint.at_most if isinstance(t.constraint, Bound) else None for t in terms]
-        floors = [t.constraint.at_least if isinstance(t.constraint, Floor) else 0.0 for t in terms]
-        self.of_itself = np.repeat([_of_itself(t.constraint) for t in terms], counts)
-        # Of shares alone: other moments have no half way to anywhere.
-        highest = [np.inf if b is None else max(b, 0.5) for b in limits]
-        sizes = [t.counted.size for t in terms]
-        self.highest = np.repeat(highest, sizes)
-        self.lowest = np.repeat([min(floor, 0.5) for floor in floors], sizes)
+        traits = [t.constraint.traits for t in terms]
+        sizes, counts = [t.counted.size for t in terms], [len(t.inequalities) for t in terms]
+        self.parts, self.counts = slices(sizes), slices(counts)
+        self.slack = np.repeat([each.slack for each in traits], counts)
+        self.of_itself = OF_ITSELF * np.repeat([each.growth for each in traits], counts)
+        self.lowest = np.repeat([each.lowest for each in traits], sizes)
+        self.highest = np.repeat([each.highest for each in traits], sizes)
         self.z, self.most = np.full(sum(counts), CAUTION), INSIDE
         if confidence is not None:  # for all inequalities of a constraint at once (Bonferroni)
             # Verdicts read an end of a two-sided interval, of one inequality too.
-            at_once = [max(_at_once(t), 2) for t in terms]
+            pairs = zip(terms, counts, strict=True)
+            at_once = [max(t.constraint.at_once(len(t.groups), k), 2) for t, k in pairs]
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in at_once], counts)
             self.z *= ANOTHER_MODEL if out_of_fold else 1.0
             self.most = 1.0
-        # Others may have another derivative at other moments. That of the paper's parity depends
-        # on nothing but which group has the largest one.
-        asked = [t.constraint for t in terms]
-        self.linear = all(map(_has_fixed_slopes, asked))
-        self.stepwise = all(_has_fixed_slopes(c) or _is_parity(c) for c in asked)
-        self.parts = slices(sizes)
-        self.latest: tuple[list[bytes], Derivative] | None = None
-        self.half_way = self._derive(np.full(len(self.rows), 0.5))
-        own = self.half_way.own(np.ones(len(self.rows)) if answers is None else answers)
+        self.latest: tuple[list[Matrix], Matrix, FloatArray] | None = None
+        self.may_be_flat = False
+        self.half_way = self.at(np.full(len(self.rows), 0.5))
+        known = np.ones(len(self.rows)) if answers is None else answers
+        own = known[self.half_way.A.main()]
         faster = _one_over(own, LEAST_ANSWER)
         # At full speed equal means of six races cost more and were met no better.
-        half = [0.5 if isinstance(t.constraint, PARITIES) else 0.0 for t in terms]
-        within_reach = np.repeat(half, counts) * _one_over(own, task.least_answer)
-        faster = np.maximum(faster, within_reach)
+        half = np.repeat([0.5 * each.met_by_one for each in traits], counts)
+        faster = np.maximum(faster, half * _one_over(own, task.least_answer))
         self.faster: FloatArray = np.maximum(task.full_answer * faster, 1.0)
         if task.groups_pull_as_one:  # two equal groups have a multiplier each, and both pull
             self.faster *= np.concatenate([np.empty(0), *map(share_alone, terms)])
 
-    def at(self, moments: FloatArray) -> Derivative:
-        """The derivative at given moments, where it depends on them."""
-        if self.linear:
-            return self.half_way
-        if not self.stepwise:
-            return self._derive(moments)
-        leading = [
-            leaders(t.read(moments[part])).tobytes()
-            for t, part in zip(self.terms, self.parts, strict=True)
-            if isinstance(t.constraint, Parity)
-        ]
-        if self.latest is None or self.latest[0] != leading:
-            self.latest = leading, self._derive(moments)
-        return self.latest[1]
+    def at(self, moments: FloatArray) -> AllLines:
+        """The lines of all terms at given moments; the same matrix as long as it stays so."""
+        pairs = zip(self.terms, self.parts, strict=True)
+        lines = [t.linearized(moments[part]) for t, part in pairs]
+        matrices = [each.A for each in lines]
+        same = self.latest is not None and all(map(Matrix.equals, matrices, self.latest[0]))
+        if self.latest is None or not same or self.may_be_flat:
+            A = self._joined(matrices, moments)
+            self.latest = matrices, A, 1.0 / A.most(self.per_row)
+        _, A, row_units = self.latest
+        b = _on_lines([each.b for each in lines], self.counts)
+        room = _on_lines([each.room for each in lines], self.counts)
+        return AllLines(A, b, room, row_units)
 
-    def errors(
-        self, moments: FloatArray, squares: FloatArray | None, at: Derivative
-    ) -> FloatArray:
+    def _joined(self, matrices: Sequence[Matrix], moments: FloatArray) -> Matrix:
+        """The matrices of all terms along the diagonal, written out where they are small."""
+        pairs = list(zip(matrices, self.parts, strict=True))
+        # Whether a line of very small numbers is flat depends on the size of the moments.
+        sizes = [A.most(np.ones(part.stop - part.start)) for A, part in pairs]
+        self.may_be_flat = any(((size > 0) & (size < FLAT)).any() for size in sizes)
+        whole = Blocks([_moving(A, moments[part]) for A, part in pairs], self.parts)
+        few = len(self.z) * len(self.rows) <= MOST_ENTRIES
+        return Dense(whole.dense()) if few else whole
+
+    def errors(self, moments: FloatArray, squares: FloatArray | None, at: Lines) -> FloatArray:
         """Standard error of each violation on the rows measured.
 
         Parameters
         ----------
         moments, squares : (n_moments,) float64
             The moments, and those of the squared quantities.
-        at : Derivative
-            Of the violations.
+        at : Lines
+            Those of all terms.
         """
         variances = self.task.variances(moments, squares, self.rows)
-        out: FloatArray = np.sqrt(at.squares(variances / self.rows))
-        for t, part, of_term in self.with_own_errors:
-            out[of_term] = t.constraint.errors(t.read(moments[part]), t.rows)
+        out: FloatArray = np.sqrt(at.A.squares(variances / self.rows))
+        for t, part, lines in zip(self.terms, self.parts, self.counts, strict=True):
+            if (own := t.constraint.errors(t.read(moments[part]), t.rows)) is not None:
+                out[lines] = own
         return np.maximum(out, np.finfo(float).tiny)
 
-    @cached_property
-    def with_own_errors(self) -> list[tuple[Any, slice, slice]]:
-        """Terms that know the errors of their violations, their moments and inequalities."""
-        parts = zip(self.terms, self.parts, self.counts, strict=True)
-        return [(t, m, d) for t, m, d in parts if hasattr(t.constraint, "errors")]
-
-    def margin(self, errors: FloatArray, moments: FloatArray) -> FloatArray:
+    def margin(self, errors: FloatArray, at: Lines) -> FloatArray:
         """What to stay below a limit by, at most all the way to parity."""
-        most = self.slack.copy()
-        for t, m, d in zip(self.terms, self.parts, self.counts, strict=True):
-            if hasattr(t.constraint, "room"):
-                most[d] = self.most * cast(Any, t.constraint).room(t.read(moments[m]))
+        most = np.minimum(self.most * at.room, self.slack)
         out: FloatArray = np.minimum(self.z * errors, most)
         return out
 
-    def units(self, moments: FloatArray, squares: FloatArray | None, at: Derivative) -> FloatArray:
+    def units(self, moments: FloatArray, squares: FloatArray | None, at: AllLines) -> FloatArray:
         """Unit of each multiplier: weight on rows per violation; arguments as in ``errors``.
 
         Only units of numbers know how far features tell groups, and how many pull as one.
@@ -306,11 +191,12 @@ class Margins:
         if squares is None:  # shares of rows
             moments = np.clip(moments, self.lowest, self.highest)
         # A mean over all groups: the share of one may be 0, and is to move all the same.
-        size = at.means(self.task.deviations(moments, squares, self.quantities))
+        size = at.A.means(self.task.deviations(moments, squares, self.quantities))
         size = np.maximum(size, self.task.least_deviation)
-        out: FloatArray = at.row_units / size
-        if squares is not None:  # how many pull as one matters to numbers
-            out = 1.0 / (self.crowding * at.squares(self.per_row) * size)
+        if squares is None:
+            out: FloatArray = at.row_units / size
+        else:  # how many pull as one matters to numbers
+            out = 1.0 / (self.crowding * at.A.squares(self.per_row) * size)
         return out * self.faster
 
     def of_a_whole(self, units: FloatArray) -> FloatArray:
@@ -323,43 +209,31 @@ class Margins:
         """How many multipliers pull as one, of each."""
         half = np.full(len(self.rows), 0.5)
         pulled = self.per_row * self.task.deviations(half, half, self.quantities)
-        found = [
-            crowding_of(t, half[part], pulled[part])
-            for t, part in zip(self.terms, self.parts, strict=True)
-        ]
-        return np.concatenate(found or [np.empty(0)])
+        pairs = zip(self.terms, self.parts, strict=True)
+        return np.concatenate(
+            [np.empty(0), *(crowding_of(t, half[part], pulled[part]) for t, part in pairs)]
+        )
 
     def grown(self, units: FloatArray, integral: FloatArray) -> FloatArray:
         """Units of the multipliers, given the integrals of their violations."""
         return np.clip(self.of_itself * integral, units, FASTEST * units)
 
-    def _derive(self, moments: FloatArray) -> Derivative:
-        if len(self.z) * len(self.rows) > MOST_ENTRIES:
-            blocks = tuple(
-                self._block(t, moments[part], self.per_row[part])
-                for t, part in zip(self.terms, self.parts, strict=True)
-            )
-            units = np.concatenate([block.row_units for block in blocks])
-            return Derivative(blocks, tuple(self.parts), units)
-        J = np.zeros((len(self.z), len(self.rows)))
-        row = column = 0
-        for t in self.terms:
-            block = _written_out(t, moments[column : column + t.counted.size])
-            J[row : row + block.shape[0], column : column + block.shape[1]] = block
-            row, column = row + block.shape[0], column + block.shape[1]
-        whole = Written(J, self.per_row)
-        return Derivative((whole,), (slice(None),), whole.row_units)
 
-    def _block(self, t: Term, moments: FloatArray, per_row: FloatArray) -> Written | OfParity:
-        if isinstance(t.constraint, TwoSided):
-            return OfParity(t.read(moments), per_row, t.constraint.relative)
-        return Written(_written_out(t, moments), per_row)
+def _moving(A: Matrix, moments: FloatArray) -> Matrix:
+    """A matrix none of whose lines is flat."""
+    flat = A.most(np.maximum(np.abs(moments), 1.0)) < FLAT
+    if not flat.any():
+        return A
+    entries = np.array(A.dense())
+    entries[flat] = 1.0
+    return Dense(entries)
 
 
-def _at_once(term: Term) -> int:
-    """How many inequalities of a term may be broken by chance."""
-    known = getattr(term.constraint, "at_once", None)
-    return len(term.inequalities) if known is None else int(known(len(term.groups)))
+def _on_lines(values: Sequence[FloatArray | float], counts: Sequence[slice]) -> FloatArray:
+    """Values of the lines of all terms, in one array."""
+    pairs = zip(values, counts, strict=True)
+    each = [np.broadcast_to(value, part.stop - part.start) for value, part in pairs]
+    return np.concatenate([np.empty(0), *each])
 
 
 def _one_over(answers: FloatArray, least: float) -> FloatArray:
@@ -395,31 +269,6 @@ def shrunken(values: FloatArray, errors: FloatArray, shares: FloatArray) -> Floa
     return out
 
 
-def _has_fixed_slopes(constraint: Constraint) -> bool:
-    """Whether the violations have the same derivative at all moments."""
-    if isinstance(constraint, RatioParity):
-        return constraint.of != "largest"
-    known = isinstance(constraint, TwoSided | Bound | SameDistribution | Floor)
-    return known and not getattr(constraint, "relative", False)
-
-
-def _is_parity(constraint: Constraint) -> bool:
-    """Whether groups are compared with the largest one, as in the paper."""
-    return isinstance(constraint, Parity) and not constraint.relative
-
-
-def _of_itself(constraint: object) -> float:
-    """What the multiplier of a bound moves by, over itself and the violation."""
-    if isinstance(constraint, Floor):
-        return OF_ITSELF
-    if not isinstance(constraint, Bound):
-        return 0.0
-    if getattr(constraint.moment, "is_share", True):
-        return OF_ITSELF
-    # A mean has a unit, and so has its violation; of a bound of 0 none is known.
-    return OF_ITSELF / abs(constraint.at_most) if constraint.at_most else 0.0
-
-
 def crowding_of(term: Term, moments: FloatArray, pulled: FloatArray) -> FloatArray:
     """How many multipliers of a term pull as one.
 
@@ -441,16 +290,15 @@ def crowding_of(term: Term, moments: FloatArray, pulled: FloatArray) -> FloatArr
     crowding : (n_inequalities,) float64
         1 or more.
     """
-    read = term.read(moments)
-    if isinstance(term.constraint, TwoSided | SameDistribution):
-        shares = read.weights / read.total(read.weights)
+    if term.constraint.traits.met_by_one:
+        shares = cast(Centred, term.lines.A).shares
         out = np.ones_like(shares)
-        for part in read.parts():
+        for part in term.read(moments).parts():
             here = shares[:, part]
             most = 1.0 - here.max(axis=1, keepdims=True)
             out[:, part] = 1.0 / np.maximum(most, 1.0 / here.shape[1])
         return np.tile(out.ravel(), 2)
-    J = _written_out(term, moments) * np.sqrt(pulled)
+    J = _moving(term.linearized(moments).A, moments).dense() * np.sqrt(pulled)
     J /= np.maximum(np.linalg.norm(J, axis=1, keepdims=True), np.finfo(float).tiny)
     largest = np.linalg.norm(J, 2) ** 2
     return np.full(len(J), max(largest / 2, 1.0))
@@ -462,10 +310,9 @@ def share_alone(term: Term) -> FloatArray:
     With the unit ``min(1, pi / (1 - pi))`` for a group of the share pi, it is the larger of pi and
     1 - pi: the unit is then pi.
     """
-    if not isinstance(term.constraint, TwoSided):
+    if not term.constraint.traits.met_by_one:
         return np.ones(len(term.inequalities))
-    read = term.read(np.full(term.counted.size, 0.5))  # of which the weights alone matter
-    shares = read.weights / read.total(read.weights)
+    shares = cast(Centred, term.lines.A).shares
     return np.tile(np.maximum(shares, 1.0 - shares).ravel(), 2)
 
 
@@ -516,11 +363,3 @@ def _shared_answers(
         inside = (w[:, np.newaxis] * members * known).sum(axis=0) / np.maximum(total, tiny)
         out[row] = (inside - share) / np.maximum(1.0 - share, tiny)
     return out.ravel()
-
-
-def _written_out(term: Term, moments: FloatArray) -> FloatArray:
-    J = term.jacobian(moments)
-    # At parity the derivative of a constraint on distances is 0: any direction will do. That of a
-    # ratio of large moments is small, and yet as it should be.
-    J[(np.abs(J) * np.maximum(np.abs(moments), 1.0)).max(axis=1) < 1e-6] = 1.0
-    return J

@@ -14,13 +14,11 @@ of groups have a limit (:func:`most_of`).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from fairboost._typing import FloatArray
 from fairboost.fairness.binding import Term
-from fairboost.fairness.numbers import Calibrated
 from fairboost.tasks.layout import RowLayout, bind_all
 
 MOST_CHANGE = 0.15
@@ -32,7 +30,8 @@ HARDLY = 0.02
 
 def is_learned(term: Term, layout: RowLayout) -> bool:
     """Whether a constraint on actual over expected pushes rows by learned probabilities."""
-    known = isinstance(term.constraint, Calibrated) and term.groups.columns in layout.memberships
+    has_total = term.constraint.of_everyone() is not None
+    known = has_total and term.groups.columns in layout.memberships
     return known and layout.cells.members_of(term.groups) is None
 
 
@@ -41,8 +40,8 @@ def with_totals(layout: RowLayout) -> RowLayout:
 
     It asks for nothing that theirs do not ask for, and is not judged by itself.
     """
-    asked: list[Any] = [t.constraint for t in layout.terms if is_learned(t, layout)]
-    totals = list(dict.fromkeys(replace(c, by=(), within=None) for c in asked))
+    learned = [t.constraint.of_everyone() for t in layout.terms if is_learned(t, layout)]
+    totals = [total for total in dict.fromkeys(learned) if total is not None]
     terms = *layout.terms, *bind_all(totals, layout.cells)
     measured = *layout.measured_terms, *bind_all(totals, layout.measured)
     return replace(layout, terms=terms, measured_terms=measured) if totals else layout
@@ -50,7 +49,7 @@ def with_totals(layout: RowLayout) -> RowLayout:
 
 def is_total(term: Term) -> bool:
     """Whether a term is one of those on everyone."""
-    return isinstance(term.constraint, Calibrated) and term.constraint.by == ()
+    return term.constraint.by == () and term.constraint.of_everyone() is not None
 
 
 def most_of(term: Term, layout: RowLayout, answers: FloatArray) -> FloatArray:
@@ -76,7 +75,8 @@ def most_of(term: Term, layout: RowLayout, answers: FloatArray) -> FloatArray:
     spread = np.sqrt(np.average((known - mean) ** 2, axis=0, weights=weight))
     told = np.maximum(answers.reshape(term.counted.shape)[0], 0.0)
     allowed = MOST_CHANGE * told / (told + HARDLY) / np.maximum(spread, np.finfo(float).tiny)
-    return np.tile(allowed, len(term.inequalities) // len(allowed))
+    out: FloatArray = allowed[term.lines.A.groups]
+    return out
 
 
 def keeping_the_total(pushes: FloatArray, shares: FloatArray) -> FloatArray:

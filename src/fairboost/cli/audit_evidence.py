@@ -10,6 +10,7 @@ import numpy as np
 
 from fairboost.cli.wording import evidence_in_commands
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.classes import CLASS_RATES
 from fairboost.fairness.numbers import Calibrated, SameDistribution
 from fairboost.fairness.operating_points import OperatingPoint
@@ -35,11 +36,11 @@ from fairboost.tabular.audit import FileAudit
 from fairboost.tabular.files import TableFile
 from fairboost.tabular.schema import class_values
 from fairboost.verdicts.diagnostics import DECIDES
-from fairboost.verdicts.verdict import OwnFigure, status_of
+from fairboost.verdicts.verdict import status_of
 
 NAMED = {"ae": RATIO}
 """Names of ``--max-gap`` that evidence has others for."""
-OWN_FIGURES: dict[str, Callable[[float], OwnFigure]] = {
+OWN_FIGURES: dict[str, Callable[[float], GroupConstraint]] = {
     RATIO: Calibrated,
     DISTANCE: SameDistribution,
 }

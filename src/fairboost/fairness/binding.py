@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,19 +21,13 @@ from numpy.typing import NDArray
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import Cells, Groups
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import Bound, Constraint, columns_of, given_of
+from fairboost.fairness.base import GroupConstraint, adapted
+from fairboost.fairness.compiled import Lines
+from fairboost.fairness.constraints import Constraint, columns_of, given_of
 from fairboost.fairness.moments import GroupMoments, Moment
 from fairboost.fairness.rates import as_moment, counted_cells
 
 Which: TypeAlias = Literal["all", "trained", "held out"]
-
-
-@runtime_checkable
-class WrittenOut(Protocol):
-    """A constraint of many inequalities that knows its derivative as a whole."""
-
-    def jacobian(self, moments: GroupMoments) -> FloatArray:
-        """Derivative of each violation by each moment, flat."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class Term:
 
     Parameters
     ----------
-    constraint : Constraint
+    constraint : GroupConstraint
         The constraint.
     moments : tuple of Moment
         The moments it reads.
@@ -59,7 +54,7 @@ class Term:
         Of the moments of groups that share rows; None where a row is in one group.
     """
 
-    constraint: Constraint
+    constraint: GroupConstraint
     moments: tuple[Moment, ...]
     groups: Groups
     counted: FloatArray
@@ -99,12 +94,29 @@ class Term:
         shaped = values.reshape(self.counted.shape)
         return GroupMoments(shaped, self.counted, self.groups.names, self.strata)
 
-    def jacobian(self, values: FloatArray) -> FloatArray:
-        """Derivative of each violation by each moment, at a flat list of moments."""
-        moments, units = self.read(values), np.eye(len(self.inequalities))
-        if isinstance(self.constraint, WrittenOut):
-            return self.constraint.jacobian(moments)
-        return np.stack([self.constraint.pullback(moments, unit).ravel() for unit in units])
+    @cached_property
+    def lines(self) -> Lines:
+        """The inequalities, compiled: those of an affine constraint, at all moments."""
+        return self.constraint.linearized(self.read(np.full(self.counted.size, 0.5)))
+
+    def linearized(self, values: FloatArray) -> Lines:
+        """The inequalities at a flat list of moments."""
+        if self.constraint.fixed:
+            return self.lines
+        return self.constraint.linearized(self.read(values))
+
+    def violations(self, values: FloatArray) -> FloatArray:
+        """One number per inequality, positive where it is broken, at a flat list of moments."""
+        if self.constraint.affine:
+            return self.lines.violations(values)
+        return self.constraint.violations(self.read(values))
+
+    def pullback(self, values: FloatArray, multipliers: FloatArray) -> FloatArray:
+        """Derivative of ``multipliers @ violations`` by the moments, flat like these."""
+        if self.constraint.affine:
+            out: FloatArray = multipliers @ self.lines.A
+            return out
+        return self.constraint.pullback(self.read(values), multipliers).ravel()
 
 
 MOST_NAMED = 5
@@ -130,6 +142,7 @@ def bind(constraint: Constraint, cells: Cells, which: Which = "all") -> Term:
     which : {"all", "trained", "held out"}
         Which rows these are, for the message.
     """
+    constraint = adapted(constraint)
     by, given = columns_of(constraint), given_of(constraint)
     groups = cells.groups_by(by)
     moments = tuple(as_moment(m) for m in constraint.moments)
@@ -240,9 +253,10 @@ def leave_out_small(cells: Cells, constraints: Sequence[Constraint], least: int)
             by = groups.columns
             left_out[by] = left_out.get(by, frozenset()) | small
     for c in constraints:
-        if isinstance(c, Bound) and c.group in left_out.get(columns_of(c), ()):
+        group = adapted(c).one_group
+        if group is not None and group in left_out.get(columns_of(c), ()):
             raise ConstraintError(
-                f"a bound is asked for on {', '.join(map(repr, c.group))}, a group of "
+                f"a bound is asked for on {', '.join(map(repr, group))}, a group of "
                 f"{', '.join(columns_of(c))!r} with fewer than min_group_rows={least} rows, which "
                 "another constraint leaves out; drop the bound, or lower min_group_rows"
             )
@@ -276,7 +290,7 @@ def _rows_compared(
 ) -> Iterator[tuple[Constraint, Groups, FloatArray]]:
     """Of each constraint that compares groups these, and the rows that count in each."""
     for c in constraints:
-        if (by := columns_of(c)) and not isinstance(c, Bound):  # which compares nothing
+        if (by := columns_of(c)) and adapted(c).traits.compares:
             groups = cells.groups_by(by)
             counts = [rows_that_count(as_moment(m), cells, groups) for m in c.moments]
             yield c, groups, np.min(counts, axis=0)
@@ -407,9 +421,11 @@ def _check_every_group_counts(
             )
 
 
-def _check_enough_rows(constraint: Constraint, cells: Cells, groups: Groups, which: Which) -> None:
+def _check_enough_rows(
+    constraint: GroupConstraint, cells: Cells, groups: Groups, which: Which
+) -> None:
     """Refuse groups that are too small for what a constraint asks of parts of them."""
-    least = int(getattr(constraint, "least_rows", 0))
+    least = constraint.traits.least_rows
     known = groups.of_cell >= 0
     counts = np.bincount(groups.of_cell[known], cells.all.counts[known], len(groups))
     for g in np.flatnonzero(counts < least).tolist():
@@ -422,7 +438,7 @@ def _check_enough_rows(constraint: Constraint, cells: Cells, groups: Groups, whi
 
 
 def _inequality_names(
-    constraint: Constraint, groups: Groups, counted: FloatArray, strata: IntArray | None
+    constraint: GroupConstraint, groups: Groups, counted: FloatArray, strata: IntArray | None
 ) -> tuple[str, ...]:
     """Name the violations, and see on the way that the constraint works on these groups."""
     trial = GroupMoments(np.full(counted.shape, 0.5), counted, groups.names, strata)
@@ -437,10 +453,9 @@ def _inequality_names(
             f"pullback of {constraint!r} must have the shape of the rates {trial.values.shape} "
             f"(rates, groups), found {back.shape}"
         )
-    labels = [groups.label(g) for g in range(len(groups))]
-    if hasattr(constraint, "inequality_names"):
-        return tuple(constraint.inequality_names(labels))
-    name = str(getattr(constraint, "name", type(constraint).__name__))
+    labels, name = [groups.label(g) for g in range(len(groups))], constraint.name
+    if names := constraint.inequality_names(labels):
+        return tuple(names)
     if len(violations) == len(groups) and groups.columns:
         return tuple(f"{name}[{label}]" for label in labels)
     if len(violations) == 1:

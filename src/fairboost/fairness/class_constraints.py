@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from fairboost._text import did_you_mean
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.classes import ClassMoment, ClassRate, Labels, position
 from fairboost.fairness.constraints import (
-    Constraint,
     parity,
     resolve,
     shared_tolerance,
@@ -33,7 +33,7 @@ def resolve_for_classes(
     columns: Sequence[str],
     labels: Labels,
     chosen: Sequence[Any] | None,
-) -> tuple[Constraint, ...]:
+) -> tuple[GroupConstraint, ...]:
     """What the user wrote, as a flat list of constraints with explicit columns and classes.
 
     Parameters

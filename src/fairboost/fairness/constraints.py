@@ -1,11 +1,12 @@
-"""Fairness constraints: violations, and the way back from multipliers to moments.
+"""Fairness constraints on moments of groups: parity and bounds, and what users write for them.
 
-A constraint reads one or more moments of some groups (rates, for example) and turns them into
-violations, positive where it is broken. It has two faces, kept apart on purpose:
+A constraint reads one or more moments of some groups (rates, for example) and limits them by
+inequalities, ``A m <= b`` (:mod:`fairboost.fairness.compiled`). It has two faces, kept apart on
+purpose:
 
-* ``violations(moments)`` is *evaluated* on exact moments, and moves the multipliers (Eq. 9);
-* ``pullback(moments, multipliers)`` is *differentiated* on smooth ones: the derivative of
-  ``multipliers @ violations(moments)`` by the moments, and makes the gradient (Eq. 8).
+* the violations ``A m - b`` are *evaluated* on exact moments, and move the multipliers (Eq. 9);
+* the pullback ``multipliers @ A`` is the derivative of ``multipliers @ violations``, taken on
+  smooth moments in the paper's form, and makes the gradient (Eq. 8).
 
 Any object with ``moments``, ``by``, ``violations`` and ``pullback`` is a constraint; see
 :class:`Constraint` and ``examples/custom_constraint.py``. ``rates`` may stand for ``moments``.
@@ -41,12 +42,14 @@ from typing import (
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._text import did_you_mean
+from fairboost._text import did_you_mean, plain_number
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.data.cells import EVERYONE, check_columns
 from fairboost.data.windows import Smooth
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.base import EqualMoments, GroupConstraint, OneMoment, Traits, adapted
 from fairboost.fairness.classes import CLASS_RATES, OF_TWO_LABELS, ClassMoment, ClassRate
+from fairboost.fairness.compiled import Centred, Dense, Lines
 from fairboost.fairness.label_moments import ERROR
 from fairboost.fairness.means import NUMBERS, NumberMoment
 from fairboost.fairness.moments import GroupMoments, Moment
@@ -122,29 +125,8 @@ class Constraint(Protocol):
 ConstraintLike: TypeAlias = str | Constraint | Sequence[str | Constraint] | None
 
 
-class OfAllGroups:
-    """A constraint on all groups of its columns, of which there may be a copy for each column."""
-
-
 @dataclass(frozen=True)
-class OneMoment:
-    """A constraint that reads one moment."""
-
-    moment: Moment
-
-    @property
-    def moments(self) -> tuple[Moment, ...]:
-        """The moment."""
-        return (self.moment,)
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return self.moment.name
-
-
-@dataclass(frozen=True)
-class Parity(OneMoment):
+class Parity(EqualMoments):
     """All groups within ``tolerance`` of the group of largest rate (paper, Eq. 5).
 
     Made by :func:`parity`. ``has_own_tolerance`` is False where the user gave it none: that of
@@ -159,20 +141,24 @@ class Parity(OneMoment):
     given: tuple[str, ...] = ()
     automatic: bool = False
 
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """``max_a R_a - R_g - tolerance`` per group."""
-        (r,) = moments.values
-        apart = (moments.largest() - r) / unit_of(moments, self.relative)
-        out: FloatArray = apart - self.tolerance
-        return out
+    affine = False  # which group is the largest depends on the moments
 
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Exact derivative; groups that tie for the largest rate share it."""
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """``max_a R_a - R_g <= tolerance`` per group; groups that tie for the largest share it."""
         largest = leaders(moments)
         # None is the largest among rates of NaN scores.
-        share = moments.total(multipliers) / np.maximum(moments.total(largest), 1)
-        coef: FloatArray = (largest * share - multipliers) / unit_of(moments, self.relative)
-        return coef[np.newaxis]
+        many = np.maximum(moments.total(largest), 1)
+        unit = unit_of(moments, self.relative)
+        return Lines(Centred(moments, (-1,), (1,), largest, many, unit), self.tolerance)
+
+    def with_limit(self, limit: float) -> Parity:
+        """The same at a tolerance of its own."""
+        return replace(self, tolerance=limit, has_own_tolerance=True, automatic=False)
+
+    @property
+    def traits(self) -> Traits:
+        """It compares groups with the one of largest rate."""
+        return Traits(leads=True)
 
 
 def leaders(moments: GroupMoments) -> BoolArray:
@@ -204,32 +190,68 @@ class Bound(OneMoment):
     by: tuple[str, ...] | None = EVERYONE
     group: tuple[object, ...] = ()
 
+    judged = "rate"
+    limited_by = "at_most"
+
     @property
     def name(self) -> str:
         """Name in tables."""
         who = f" of {', '.join(map(str, self.group))}" if self.group else ""
         return f"{self.moment.name}<={self.at_most:g}{who}"
 
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """``R - at_most``."""
-        return moments.values[:, self._index(moments)] - self.at_most
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """``R <= at_most``."""
+        one = np.zeros((1, len(moments.groups)))
+        one[0, index_of(self.group, moments, self.by or (), "bound(..., group")] = 1.0
+        return Lines(Dense(one), self.at_most)
 
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """The multiplier, on the bounded group."""
-        coef = np.zeros_like(moments.values)
-        coef[:, self._index(moments)] = multipliers
-        return coef
+    def inequality_names(self, groups: Sequence[str]) -> list[str]:
+        """The one inequality has the name of the constraint."""
+        return [self.name]
 
-    def _index(self, moments: GroupMoments) -> int:
-        if self.group not in moments.groups:
-            known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in moments.groups)
-            wanted = self.group[0] if len(self.group) == 1 else self.group
-            hint = did_you_mean(wanted, [g[0] if len(g) == 1 else g for g in moments.groups])
+    @property
+    def traits(self) -> Traits:
+        """A mean has a unit, and so has its violation; of a bound of 0 none is known."""
+        unit = 1.0 if getattr(self.moment, "is_share", True) else abs(self.at_most)
+        growth = 1.0 / unit if unit else 0.0
+        return Traits(growth=growth, highest=max(self.at_most, 0.5), compares=False)
+
+    @property
+    def one_group(self) -> tuple[object, ...]:
+        """The group, which is empty for everyone."""
+        return self.group
+
+    def words(self, by: str) -> str:
+        """The constraint in words, given the group."""
+        return f"{self.moment.title} of {by} at most {plain_number(self.at_most)}"
+
+    def in_short(self, by: str) -> str:
+        """The name says it all."""
+        return self.name
+
+    def by_each(self, columns: Sequence[str]) -> list[GroupConstraint]:
+        """The group is one of the only column."""
+        if len(columns) > 1:
             raise ConstraintError(
-                f"bound(..., group={wanted!r}) names a group that is not in the data; the groups "
-                f"of {', '.join(self.by or ())!r} are {known}{hint}"
+                f"bound(..., group={self.group[0]!r}) is ambiguous: there are {len(columns)} "
+                f"sensitive columns ({', '.join(columns)}); write "
+                f"group={{{columns[0]!r}: {self.group[0]!r}}}"
             )
-        return moments.groups.index(self.group)
+        return [replace(self, by=(columns[0],))]
+
+
+def index_of(
+    group: tuple[object, ...], moments: GroupMoments, by: Sequence[str], named: str, why: str = ""
+) -> int:
+    """Where a group is among those of some columns; an error that says where it is named."""
+    if group in moments.groups:
+        return moments.groups.index(group)
+    labels = [g[0] if len(g) == 1 else g for g in moments.groups]
+    wanted = group[0] if len(group) == 1 else group
+    raise ConstraintError(
+        f"{named}={wanted!r}) names a group that is not in the data{why}; the groups of "
+        f"{', '.join(by)!r} are {', '.join(map(repr, labels))}{did_you_mean(wanted, labels)}"
+    )
 
 
 @overload
@@ -461,7 +483,7 @@ def bound(
 
 def resolve(
     constraint: ConstraintLike, tolerance: float | None, columns: Sequence[str]
-) -> tuple[Constraint, ...]:
+) -> tuple[GroupConstraint, ...]:
     """What the user wrote, as a flat list of constraints with explicit columns.
 
     Parameters
@@ -481,9 +503,9 @@ def resolve(
     shared = shared_tolerance(constraint, tolerance)
     if constraint is None:
         return ()
-    wanted: list[Constraint] = []
+    wanted: list[GroupConstraint] = []
     own = None if tolerance is None else shared
-    for item in _listed(constraint):
+    for item in listed(constraint):
         wanted.extend(_by_name(item, own) if isinstance(item, str) else [_checked(item)])
     wanted = [with_tolerance(c, own) for c in wanted]
     if not wanted:
@@ -514,8 +536,8 @@ def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> flo
         return TOLERANCE
     shared = check_tolerance(tolerance)
     own = own_tolerances(constraint)
-    listed = _listed(constraint)
-    if listed and all(map(_has_own_limit, listed)) and shared != TOLERANCE:
+    items = listed(constraint)
+    if items and all(map(_has_own_limit, items)) and shared != TOLERANCE:
         raise ConstraintError(
             f"tolerance={shared:g} is for constraints that compare differences, and a bound, a "
             "floor or a ratio has its limit in itself, such as bound(rate, at_most), and minimax "
@@ -531,10 +553,8 @@ def shared_tolerance(constraint: ConstraintLike, tolerance: float | None) -> flo
 
 def _has_own_limit(constraint: Any) -> bool:
     """Whether a constraint is a bound, a floor, a ratio or minimax: it has its limit, or none."""
-    limits = "at_most", "at_least", "ratio", "simplex"
-    return constraint == FOUR_FIFTHS or (
-        isinstance(constraint, OneMoment) and any(hasattr(constraint, name) for name in limits)
-    )
+    of_one = isinstance(constraint, OneMoment) and not isinstance(constraint, EqualMoments)
+    return of_one or constraint == FOUR_FIFTHS
 
 
 def takes_tolerance(constraint: ConstraintLike) -> bool:
@@ -542,21 +562,30 @@ def takes_tolerance(constraint: ConstraintLike) -> bool:
     return any(
         (isinstance(c, str) and c != FOUR_FIFTHS)
         or (isinstance(c, Parity) and not c.has_own_tolerance)
-        for c in _listed(constraint)
+        for c in listed(constraint)
     )
 
 
 def own_tolerances(constraint: ConstraintLike) -> list[float]:
     """The tolerances of parities that have one of their own."""
-    parities = [c for c in _listed(constraint) if isinstance(c, Parity)]
+    parities = [c for c in listed(constraint) if isinstance(c, Parity)]
     return [c.tolerance for c in parities if c.has_own_tolerance]
 
 
-def _listed(constraint: ConstraintLike) -> Sequence[Any]:
-    return constraint if isinstance(constraint, list | tuple) else [constraint]
+def listed(constraint: Any) -> list[Any]:
+    """What the user asked for, as a list.
+
+    Examples
+    --------
+    >>> listed(None), listed("equal_opportunity"), listed(("a", "b"))
+    ([], ['equal_opportunity'], ['a', 'b'])
+    """
+    if constraint is None:
+        return []
+    return list(constraint) if isinstance(constraint, list | tuple) else [constraint]
 
 
-def _by_name(name: str, tolerance: float | None) -> list[Constraint]:
+def _by_name(name: str, tolerance: float | None) -> Sequence[GroupConstraint]:
     if name not in NAMED_CONSTRAINTS:
         known = ", ".join(map(repr, NAMED_CONSTRAINTS))
         hint = did_you_mean(
@@ -595,7 +624,7 @@ def with_tolerance(constraint: Any, tolerance: float | None) -> Any:
     return replace(constraint, tolerance=found, has_own_tolerance=True, automatic=automatic)
 
 
-def _checked(item: object) -> Constraint:
+def _checked(item: object) -> GroupConstraint:
     parts = "by", "violations", "pullback"
     older = hasattr(item, "rates") and all(hasattr(item, part) for part in parts)
     if isinstance(item, type) or not (older or isinstance(item, Constraint)):
@@ -603,7 +632,7 @@ def _checked(item: object) -> Constraint:
             f"{item!r} is not a constraint; expected a name, a parity(...) or bound(...), or an "
             "object with moments, by, violations and pullback"
         )
-    found = item if isinstance(item, Constraint) else _Adapted(item, cast(Any, item).by)
+    found = adapted(item)
     moments: Any = found.moments
     if isinstance(moments, str):
         raise ConstraintError(
@@ -634,8 +663,8 @@ def given_of(constraint: Constraint) -> tuple[str, ...]:
 
 
 def _placed(
-    constraint: Constraint, columns: Sequence[str], given: Collection[str]
-) -> list[Constraint]:
+    constraint: GroupConstraint, columns: Sequence[str], given: Collection[str]
+) -> Sequence[GroupConstraint]:
     """Write out ``by=None``: one copy of the constraint per column that is compared."""
     if constraint.by is not None:
         return [constraint]
@@ -650,53 +679,7 @@ def _placed(
             "the constraint compares groups but sensitive_features is missing; pass "
             "fit(X, y, sensitive_features=...), or set constraint=None or a bound(...) on everyone"
         )
-    if isinstance(constraint, Bound):
-        if len(columns) > 1:
-            raise ConstraintError(
-                f"bound(..., group={constraint.group[0]!r}) is ambiguous: there are "
-                f"{len(columns)} sensitive columns ({', '.join(columns)}); write "
-                f"group={{{columns[0]!r}: {constraint.group[0]!r}}}"
-            )
-        return [replace(constraint, by=(columns[0],))]
-    if getattr(constraint, "reference", ()) and len(columns) > 1:
-        group = cast(Any, constraint).reference[0]
-        raise ConstraintError(
-            f"parity(..., reference={group!r}) is ambiguous: there are {len(columns)} sensitive "
-            f"columns ({', '.join(columns)}); write reference={{{columns[0]!r}: {group!r}}}"
-        )
-    if isinstance(constraint, Parity | OfAllGroups):
-        return [replace(cast(Any, constraint), by=column) for column in columns]
-    return [_Adapted(getattr(constraint, "constraint", constraint), c) for c in columns]
-
-
-@dataclass(frozen=True)
-class _Adapted:
-    """Someone else's constraint, at one sensitive column, or with ``rates`` for ``moments``."""
-
-    constraint: Any
-    by: str | tuple[str, ...] | None
-
-    @property
-    def moments(self) -> tuple[str | Moment, ...]:
-        found = getattr(self.constraint, "moments", None) or self.constraint.rates
-        return cast(tuple[str | Moment, ...], found)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "constraint":  # not there while it is unpickled
-            raise AttributeError(name)
-        return getattr(self.constraint, name)  # such as inequality_names, slack, at_most
-
-    @property
-    def name(self) -> str:
-        return str(getattr(self.constraint, "name", type(self.constraint).__name__))
-
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        found: FloatArray = self.constraint.violations(moments)
-        return found
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        found: FloatArray = self.constraint.pullback(moments, multipliers)
-        return found
+    return constraint.by_each(columns)
 
 
 def check_tolerance(tolerance: Any, of_shares: bool = True) -> float:

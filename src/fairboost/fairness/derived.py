@@ -2,24 +2,25 @@
 
 Training needs moments: means over rows that are known before anyone is decided about. A precision
 is not one of them, as the model itself says who counts. A constraint on such a figure reads the
-moments that it follows from, and is judged, printed and traced by the figure.
+moments that it follows from, and is judged, printed and traced by the figure, which it offers as
+``shown(moments, rows)``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from fairboost._typing import FloatArray
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.binding import Term
-from fairboost.fairness.constraints import Constraint
-from fairboost.fairness.moments import GroupMoments, Moment
+from fairboost.fairness.moments import Moment
 
 
 class Shown(NamedTuple):
     """A figure of each group, in place of the moments that it follows from."""
 
-    constraint: Constraint
+    constraint: GroupConstraint
     """The constraint on the figure."""
 
     moment: Moment
@@ -35,14 +36,6 @@ class Shown(NamedTuple):
     """(n_groups,): as many rows of equal weight have the same information."""
 
 
-@runtime_checkable
-class Derived(Protocol):
-    """A constraint on a figure that follows from its moments."""
-
-    def shown(self, moments: GroupMoments, rows: FloatArray) -> Shown:
-        """The figure, given moments and the rows of equal weight that count, of the same shape."""
-
-
 def shown_term(term: Term, values: FloatArray) -> tuple[Term, FloatArray]:
     """A constraint and its moments as they are judged: by the figure that follows from them.
 
@@ -53,9 +46,9 @@ def shown_term(term: Term, values: FloatArray) -> tuple[Term, FloatArray]:
     values : (n_moments * n_groups,) float64
         Its moments.
     """
-    if not isinstance(term.constraint, Derived):
-        return term, values
     found = term.constraint.shown(term.read(values), term.rows)
+    if found is None:
+        return term, values
     judged = replace(
         term,
         constraint=found.constraint,
@@ -68,7 +61,6 @@ def shown_term(term: Term, values: FloatArray) -> tuple[Term, FloatArray]:
 
 def shown_labels(term: Term) -> list[str]:
     """A name for each figure of each group, for the trace; none of a constraint on moments."""
-    if not isinstance(term.constraint, Derived):
-        return []
-    shown, _ = shown_term(term, (term.counted * 0.0 + 0.5).ravel())
-    return shown.moment_labels
+    middle = (term.counted * 0.0 + 0.5).ravel()
+    shown, _ = shown_term(term, middle)
+    return [] if shown is term else shown.moment_labels

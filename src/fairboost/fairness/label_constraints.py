@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.calibration import of_labels
-from fairboost.fairness.constraints import Constraint, Parity
+from fairboost.fairness.constraints import Parity
 from fairboost.fairness.label_moments import LabelMean, WrongRate
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.minimax import Minimax, check_budget, with_budget
@@ -19,8 +20,8 @@ from fairboost.fairness.rates import PRECISION, as_moment
 
 
 def for_two_labels(
-    constraints: Sequence[Constraint], paper: bool, decision: Any = 0.5
-) -> tuple[Constraint, ...]:
+    constraints: Sequence[GroupConstraint], paper: bool, decision: Any = 0.5
+) -> tuple[GroupConstraint, ...]:
     """The constraints, in the form that the multipliers are for.
 
     Parameters

@@ -26,15 +26,10 @@ from typing import Any
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._typing import FloatArray
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import (
-    Bound,
-    Constraint,
-    OfAllGroups,
-    OneMoment,
-    check_by,
-)
+from fairboost.fairness.base import OneMoment, Traits
+from fairboost.fairness.compiled import Centred, Lines
+from fairboost.fairness.constraints import Bound, Constraint, check_by
 from fairboost.fairness.label_moments import GROUP_LOSS, WRONG_RATES
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.numbers import EachAtMost
@@ -50,31 +45,26 @@ AGAINST = {"fnr": ("fpr", "ppr", "error"), "fpr": ("fnr", "pnr", "error")}
 
 
 @dataclass(frozen=True)
-class Minimax(OneMoment, OfAllGroups):
+class Minimax(OneMoment):
     """The largest error of a group as small as it can be. Made by :func:`minimax`."""
 
     by: str | tuple[str, ...] | None = None
     weight: float | None = None
 
-    limit = float("inf")
+    judged = "figure"
     least = 0.0
 
     @property
-    def simplex(self) -> float:
-        """What the multipliers, none of them negative, add up to."""
-        if self._of_loss:
-            return 1.0
-        return WEIGHT if self.weight is None else self.weight
-
-    @property
-    def pace(self) -> float:
-        """How fast weights of groups follow errors.
+    def traits(self) -> Traits:
+        """Its multipliers are weights of groups, none of them negative.
 
         Losses and error rates of groups differ for good, so that weights go on to the worst group
-        alone: at three times this pace they left too few rows to learn from. Rates that a shift
+        alone: at three times their pace they left too few rows to learn from. Rates that a shift
         of scores moves answer to weights.
         """
-        return 0.3 if self.name in AGAINST else 0.1
+        total = WEIGHT if self.weight is None else self.weight
+        pace = 0.3 if self.name in AGAINST else 0.1
+        return Traits(simplex=1.0 if self._of_loss else total, pace=pace)
 
     @property
     def _of_loss(self) -> bool:
@@ -84,18 +74,17 @@ class Minimax(OneMoment, OfAllGroups):
         """Name the violations, given labels of the groups."""
         return [f"minimax {self.name}[{g}]" for g in groups]
 
-    def violations(self, moments: GroupMoments) -> FloatArray:
+    def linearized(self, moments: GroupMoments) -> Lines:
         """Error of each group; of losses, how far it is above the loss of all groups together."""
-        (r,) = moments.values
-        out: FloatArray = r - moments.pooled() if self._of_loss else r.copy()
-        return out
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Derivative."""
+        if not self._of_loss:
+            return Lines(Centred(moments, (1,)), 0.0)
         (w,) = moments.weights
-        shares = w / w.sum() * multipliers.sum() if self._of_loss else 0.0
-        coef: FloatArray = multipliers - shares
-        return coef[np.newaxis]
+        return Lines(Centred(moments, (1,), (-1,), w, moments.total(w)), 0.0)
+
+    @property
+    def limit(self) -> float:
+        """There is none."""
+        return np.inf
 
     @property
     def as_judged(self) -> EachAtMost:

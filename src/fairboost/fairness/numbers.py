@@ -17,16 +17,16 @@ from fairboost._numbers import is_finite
 from fairboost._text import did_you_mean, plain_number
 from fairboost._typing import BoolArray, FloatArray
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.base import GroupConstraint, OneMoment, Traits
+from fairboost.fairness.compiled import ByGroup, Centred, Lines
 from fairboost.fairness.constraints import (
     Bound,
-    Constraint,
     ConstraintLike,
-    OfAllGroups,
-    OneMoment,
     Parity,
     check_by,
     check_given,
     check_tolerance,
+    listed,
 )
 from fairboost.fairness.constraints import resolve as resolve_any
 from fairboost.fairness.means import NUMBERS, NumberMoment, above, in_parts
@@ -41,7 +41,7 @@ LARGEST_RATIO = 1e6
 
 
 @dataclass(frozen=True)
-class SameDistribution(OfAllGroups):
+class SameDistribution(GroupConstraint):
     """Distributions of predictions alike: no group's is further from everyone's than tolerance.
 
     The distance is that of Kolmogorov and Smirnov, the largest difference of distribution
@@ -55,46 +55,33 @@ class SameDistribution(OfAllGroups):
     given: tuple[str, ...] = ()
 
     name = "distribution"
+    judged = "distance"
+    limited_by, varies = "tolerance", True
+    sides = "above", "below"
+    figure_name = "largest distance"
+    least = 0.0
 
     @property
     def moments(self) -> tuple[NumberMoment, ...]:
         """Shares of predictions above each threshold."""
         return above(self.count)
 
-    def room(self, moments: GroupMoments) -> FloatArray:
-        """How far inside its limit each violation is where all distributions are equal."""
-        return np.full(2 * moments.values.size, self.tolerance)
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """How far each share may be from everyone's; above, then below."""
+        shares = moments.weights / moments.total(moments.weights)
+        room = np.full(2 * moments.values.size, self.tolerance)
+        return Lines(Centred(moments, (1, -1), (-1, 1), shares), room, room)
+
+    @property
+    def traits(self) -> Traits:
+        """One prediction for everyone has equal distributions."""
+        return Traits(met_by_one=True, folds=True)
 
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
         """Name the violations, given labels of the groups."""
         return [
-            f"{m.name}[{g}] {side}"
-            for side in ("above", "below")
-            for m in self.moments
-            for g in groups
+            f"{m.name}[{g}] {side}" for side in self.sides for m in self.moments for g in groups
         ]
-
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """How far each share is from everyone's, beyond the tolerance; above, then below."""
-        apart = self._apart(moments).ravel()
-        return np.concatenate([apart, -apart]) - self.tolerance
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Derivative; the same at all values."""
-        shape = moments.values.shape
-        net = multipliers[: multipliers.size // 2] - multipliers[multipliers.size // 2 :]
-        net, shares = net.reshape(shape), self._shares(moments)
-        coef: FloatArray = net - shares * moments.total(net)
-        return coef
-
-    least = 0.0
-
-    @property
-    def limit(self) -> float:
-        """What the distance may be at most."""
-        return self.tolerance
-
-    figure_name = "largest distance"
 
     def figure(self, moments: GroupMoments) -> float:
         """The largest distance."""
@@ -114,13 +101,8 @@ class SameDistribution(OfAllGroups):
         return Farthest("largest distance from everyone's", at, which)
 
     def _apart(self, moments: GroupMoments) -> FloatArray:
-        pooled = moments.total(self._shares(moments) * moments.values)
-        out: FloatArray = moments.values - pooled
-        return out
-
-    def _shares(self, moments: GroupMoments) -> FloatArray:
-        out: FloatArray = moments.weights / moments.total(moments.weights)
-        return out
+        above = self.linearized(moments).A @ moments.values.ravel()
+        return above[: moments.values.size].reshape(moments.values.shape)
 
 
 def equal_distributions(
@@ -152,7 +134,7 @@ def equal_distributions(
 
 
 @dataclass(frozen=True)
-class Calibrated(OfAllGroups):
+class Calibrated(GroupConstraint):
     """Actual over expected within 1 ± tolerance, in every group: the A/E ratio of actuaries.
 
     Made by :func:`calibrated`, or by its name. With ``within`` the same is asked in each of so
@@ -165,6 +147,12 @@ class Calibrated(OfAllGroups):
     within: int | None = None
 
     name = "actual over expected"
+    judged = "actual over expected"
+    limited_by, varies = "tolerance", True
+    affine = False
+    sides = "above", "below"
+    figure_name = "largest distance from 1"
+    least = 0.0
 
     @property
     def moments(self) -> tuple[NumberMoment, ...]:
@@ -172,25 +160,19 @@ class Calibrated(OfAllGroups):
         parts = () if self.within is None else in_parts(self.within)
         return NUMBERS["prediction"], NUMBERS["actual"], *parts
 
-    def room(self, moments: GroupMoments) -> FloatArray:
-        """How far inside its limit each violation is where every ratio is 1."""
-        n_parts = 1 + (self.within or 0)
-        return np.full(2 * n_parts * len(moments.groups), self.tolerance)
-
     @property
-    def least_rows(self) -> int:
-        """Rows that a group must have: the error of a ratio takes two."""
-        return 2 * (self.within or 0)
+    def traits(self) -> Traits:
+        """The error of a ratio takes two rows of each group in each part."""
+        return Traits(least_rows=2 * (self.within or 0))
+
+    def of_everyone(self) -> GroupConstraint:
+        """Everyone's actual over expected: nothing that those of groups do not ask for."""
+        return replace(self, by=(), within=None)
 
     def inequality_names(self, groups: Sequence[str]) -> list[str]:
         """Name the violations, given labels of the groups."""
         parts = ["", *(f", part {k} of {self.within}" for k in range(1, (self.within or 0) + 1))]
-        return [
-            f"A/E[{g}{part}] {side}"
-            for side in ("above", "below")
-            for part in parts
-            for g in groups
-        ]
+        return [f"A/E[{g}{part}] {side}" for side in self.sides for part in parts for g in groups]
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``, times E/A.
@@ -204,41 +186,31 @@ class Calibrated(OfAllGroups):
         up, down = self._violations(moments)
         return np.concatenate([up.ravel(), down.ravel()])
 
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Derivative at given moments."""
-        on_expected, on_actual, on_whole = self._slopes(moments)
-        of_sides = multipliers.reshape(on_expected.shape)
-        expected = (of_sides * on_expected).sum(axis=0)
-        actual = (of_sides * on_actual).sum(axis=0)
-        actual[0] += (of_sides * on_whole).sum(axis=(0, 1))
-        return np.concatenate([expected[:1], actual[:1], expected[1:], actual[1:]])
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """The derivative at given moments."""
+        A = self.by_parts(*self._slopes(moments))
+        b = A @ moments.values.ravel() - self.violations(moments)
+        return Lines(A, b, np.full(b.shape, self.tolerance))
 
-    def jacobian(self, moments: GroupMoments) -> FloatArray:
-        """Derivative of each violation by each moment, flat: all that ``pullback`` is made of."""
-        on_expected, on_actual, on_whole = self._slopes(moments)
-        side, part, group = np.indices(on_expected.shape)
-        # Moments of all rows come first, those of parts after them.
-        of_expected = np.where(part > 0, part + 1, 0)
-        of_actual = np.where(part > 0, part + 1 + (self.within or 0), 1)
-        out = np.zeros((*on_expected.shape, *moments.values.shape))
-        out[side, part, group, 1, group] = on_whole
-        out[side, part, group, of_expected, group] = on_expected
-        out[side, part, group, of_actual, group] += on_actual
-        return out.reshape(on_expected.size, -1)
+    def by_parts(
+        self, on_expected: FloatArray, on_actual: FloatArray, on_whole: FloatArray
+    ) -> ByGroup:
+        """The matrix of derivatives of lines by what is expected, actual, and actual as a whole.
+
+        Each is (2, 1 + parts, n_groups): of the lines above, and of those below.
+        """
+        # Moments of all rows come first, those of parts after them: expected, then actual.
+        part, n = np.arange(on_expected.shape[1]), self.within or 0
+        own = np.zeros((2, 1 + n, 2 + 2 * n, on_expected.shape[2]))
+        own[:, :, 1] = on_whole
+        own[:, part, np.where(part > 0, part + 1, 0)] = on_expected
+        own[:, part, np.where(part > 0, part + 1 + n, 1)] += on_actual
+        return ByGroup(own.reshape(2 * len(part), *own.shape[2:]))
 
     @property
     def as_judged(self) -> ByRatio:
         """The same without regard to the size of parts, for verdicts."""
         return ByRatio(self)
-
-    least = 0.0
-
-    @property
-    def limit(self) -> float:
-        """How far actual over expected may be from 1."""
-        return self.tolerance
-
-    figure_name = "largest distance from 1"
 
     def figure(self, moments: GroupMoments) -> float:
         """How far actual over expected is from 1, where it is farthest."""
@@ -280,10 +252,7 @@ class Calibrated(OfAllGroups):
         return away - allowed, -away - allowed
 
     def _slopes(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Derivatives of violations by what is expected, by what was actual, and by its whole.
-
-        Each is (2, 1 + parts, n_groups): of those above, and of those below.
-        """
+        """Derivatives of violations, as :meth:`by_parts` takes them."""
         actual = self.read(moments)[1]
         unit, found = self._unit(actual), np.stack(self._violations(moments))
         on_expected = np.stack([-(1.0 + self.tolerance) * unit, (1.0 - self.tolerance) * unit])
@@ -326,7 +295,7 @@ class Calibrated(OfAllGroups):
 
 
 @dataclass(frozen=True)
-class ByRatio:
+class ByRatio(GroupConstraint):
     """Calibration as it is judged: a ratio is a ratio, however little is expected."""
 
     own: Calibrated
@@ -341,18 +310,25 @@ class ByRatio:
         """The groups of the constraint."""
         return self.own.by
 
+    affine = False
+
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``A/E - 1 - tolerance`` of each group and part, then ``1 - A/E - tolerance``."""
         away = self.own.away(moments).ravel()
         return np.concatenate([away, -away]) - self.own.tolerance
 
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Derivative at given moments."""
-        expected, actual, judged = self.own.read(moments)
-        up, down = multipliers.reshape(2, *expected.shape)
-        net, safe = np.where(judged, up - down, 0.0), self.own.divisors(moments)
-        on_expected, on_actual = -net * actual / safe**2, net / safe
-        return np.concatenate([on_expected[:1], on_actual[:1], on_expected[1:], on_actual[1:]])
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """The derivative at given moments."""
+        _, actual, judged = self.own.read(moments)
+        over = self.own.divisors(moments)
+        on_expected = np.where(judged, -actual / over**2, 0.0)
+        on_actual = np.where(judged, 1.0 / over, 0.0)
+        A = self.own.by_parts(
+            np.stack([on_expected, -on_expected]),
+            np.stack([on_actual, -on_actual]),
+            np.zeros((2, *judged.shape)),
+        )
+        return Lines(A, A @ moments.values.ravel() - self.violations(moments))
 
 
 MOST_PARTS = 100
@@ -401,33 +377,24 @@ def calibrated(
 
 
 @dataclass(frozen=True)
-class EachAtMost(OneMoment, OfAllGroups):
+class EachAtMost(OneMoment):
     """The moment of no group above a bound; of a loss, which is 0 or more."""
 
     at_most: float
     by: str | tuple[str, ...] | None = None
+
+    judged = "figure"
+    limited_by, varies = "at_most", True
+    least = 0.0
 
     @property
     def name(self) -> str:
         """Name in tables."""
         return f"{self.moment.name}<={self.at_most:g}"
 
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """What each group is above the bound by."""
-        (r,) = moments.values
-        out: FloatArray = r - self.at_most
-        return out
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """The multipliers themselves."""
-        return multipliers[np.newaxis].copy()
-
-    least = 0.0
-
-    @property
-    def limit(self) -> float:
-        """What the moment of any group may be at most."""
-        return self.at_most
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """``R_g <= at_most`` of each group."""
+        return Lines(Centred(moments, (1,)), self.at_most)
 
     @property
     def figure_name(self) -> str:
@@ -463,7 +430,7 @@ DEFAULTS: dict[str, float | None] = {
 of the prediction or the loss, and only the user can know."""
 
 
-def by_name(name: str, tolerance: float | None) -> Constraint:
+def by_name(name: str, tolerance: float | None) -> GroupConstraint:
     """A constraint by its name.
 
     Examples
@@ -500,7 +467,7 @@ def by_name(name: str, tolerance: float | None) -> Constraint:
 
 def resolve(
     constraint: ConstraintLike, tolerance: float | None, columns: Sequence[str]
-) -> tuple[Constraint, ...]:
+) -> tuple[GroupConstraint, ...]:
     """What the user wrote, as a flat list of constraints with explicit columns.
 
     Parameters
@@ -519,22 +486,22 @@ def resolve(
         )
     if constraint is None:
         return ()
-    listed: list[Any] = [*constraint] if isinstance(constraint, list | tuple) else [constraint]
+    items = listed(constraint)
     if tolerance is not None:
-        _check_taken(listed, tolerance)
-    named = [by_name(c, tolerance) if isinstance(c, str) else c for c in listed]
+        _check_taken(items, tolerance)
+    named = [by_name(c, tolerance) if isinstance(c, str) else c for c in items]
     found = resolve_any([_with(c, tolerance) for c in named], None, columns)
     for c in found:
         _check_of_numbers(c)
     return found
 
 
-def _check_taken(listed: Sequence[Any], tolerance: float) -> None:
+def _check_taken(items: Sequence[Any], tolerance: float) -> None:
     """Refuse a tolerance beside constraints that all have their own: both cannot be meant."""
-    if any(isinstance(c, str) or _lacks_tolerance(c) for c in listed):
+    if any(isinstance(c, str) or _lacks_tolerance(c) for c in items):
         return
-    own = [c.tolerance for c in listed if hasattr(c, "tolerance")]
-    if not own and any(isinstance(c, Bound | EachAtMost) for c in listed):
+    own = [c.tolerance for c in items if hasattr(c, "tolerance")]
+    if not own and any(isinstance(c, Bound | EachAtMost) for c in items):
         raise ConstraintError(
             f"tolerance={tolerance:g} is for constraints that compare groups, and a bound has its "
             "limit in itself; leave tolerance out"
@@ -546,7 +513,7 @@ def _check_taken(listed: Sequence[Any], tolerance: float) -> None:
         )
 
 
-def _check_of_numbers(constraint: Constraint) -> None:
+def _check_of_numbers(constraint: GroupConstraint) -> None:
     """Refuse constraints that are about something else, or that ask for nothing."""
     expected = "expected 'prediction' or 'loss'"
     for moment in map(as_moment, constraint.moments):
@@ -576,7 +543,7 @@ def _lacks_tolerance(constraint: Any) -> bool:
     return isinstance(constraint, Parity) and not constraint.has_own_tolerance
 
 
-def _with(constraint: Constraint, tolerance: float | None) -> Constraint:
+def _with(constraint: GroupConstraint, tolerance: float | None) -> GroupConstraint:
     """A parity without a tolerance of its own takes the shared one."""
     if not isinstance(constraint, Parity) or constraint.has_own_tolerance:
         return constraint
@@ -586,4 +553,4 @@ def _with(constraint: Constraint, tolerance: float | None) -> Constraint:
             f"parity({constraint.moment.name!r}) needs a tolerance in the unit of what is "
             "compared; pass one, or tolerance=... to the estimator"
         )
-    return replace(constraint, tolerance=float(tolerance), has_own_tolerance=True)
+    return constraint.with_limit(float(tolerance))

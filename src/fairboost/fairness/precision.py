@@ -25,7 +25,9 @@ import numpy as np
 
 from fairboost._typing import FloatArray
 from fairboost.exceptions import ConstraintError
-from fairboost.fairness.constraints import Constraint, OfAllGroups, Parity
+from fairboost.fairness.base import GroupConstraint, tangent
+from fairboost.fairness.compiled import Lines
+from fairboost.fairness.constraints import Parity
 from fairboost.fairness.derived import Shown
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import PRECISION, RATES, Rate
@@ -36,7 +38,7 @@ LEAST = 1e-12
 
 
 @dataclass(frozen=True)
-class EqualPrecision(OfAllGroups):
+class EqualPrecision(GroupConstraint):
     """The precision of every group within half the tolerance of that of all groups together."""
 
     tolerance: float
@@ -44,26 +46,28 @@ class EqualPrecision(OfAllGroups):
     given: tuple[str, ...] = ()
 
     name = PRECISION.name
+    sides = "above", "below"
+    limited_by, varies = "tolerance", True
+    affine = False
 
     @property
     def moments(self) -> tuple[Rate, ...]:
         """The rates that true and false positives follow from."""
         return RATES["tpr"], RATES["fpr"]
 
-    def inequality_names(self, groups: Sequence[str]) -> list[str]:
-        """Name the violations, given labels of the groups."""
-        return self._of_figure().inequality_names(groups)
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """The derivative at given moments, with the unit W_g D as it is there."""
+        return tangent(self, moments, self._room(_Sums(moments)))
 
     def violations(self, moments: GroupMoments) -> FloatArray:
         """``(precision - q - tolerance / 2) P_g / (W_g D)`` of each group, then the other side."""
         found = _Sums(moments)
         apart = (found.true - found.pooled * found.positive) / found.unit
-        return np.concatenate([apart, -apart]) - self.room(moments)
+        return np.concatenate([apart, -apart]) - self._room(found)
 
-    def room(self, moments: GroupMoments) -> FloatArray:
+    def _room(self, sums: _Sums) -> FloatArray:
         """How far inside its limit each violation is where all precisions are equal."""
-        found = _Sums(moments)
-        return np.tile(self.tolerance / 2 * found.positive / found.unit, 2)
+        return np.tile(self.tolerance / 2 * sums.positive / sums.unit, 2)
 
     def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
         """Derivative; the unit, W_g D, is taken as given."""
@@ -77,15 +81,7 @@ class EqualPrecision(OfAllGroups):
         return np.stack([on_true, on_false]) * moments.weights
 
     def errors(self, moments: GroupMoments, rows: FloatArray) -> FloatArray:
-        """Standard errors of the violations.
-
-        Parameters
-        ----------
-        moments : GroupMoments
-            The moments.
-        rows : (n_moments, n_groups) float64
-            Rows of equal weight that have the same information.
-        """
+        """Standard errors of the violations; those of a share, given who is decided positively."""
         found, shown = _Sums(moments), self.shown(moments, rows)
         # A precision of 0 or 1 has an error too: as if half a decision had differed.
         low = 0.5 / (shown.rows + 1.0)
@@ -113,8 +109,6 @@ class EqualPrecision(OfAllGroups):
 class JudgedPrecision(TwoSided):
     """The constraint on the precision itself, for verdicts."""
 
-    counted_rows = "positive decisions"
-
     def not_judged(self, moments: GroupMoments, groups: Sequence[str]) -> str:
         """Name the groups that have no precision, given their labels."""
         none = [g for g, weight in zip(groups, moments.weights[0], strict=True) if weight <= 0]
@@ -141,7 +135,7 @@ class _Sums:
         self.unit = group * np.maximum(share, LEAST)
 
 
-def trained_form(constraint: Constraint) -> Constraint:
+def trained_form(constraint: GroupConstraint) -> GroupConstraint:
     """The form in which a constraint is trained where multipliers have two sides.
 
     Examples

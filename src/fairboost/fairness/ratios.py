@@ -29,17 +29,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairboost._numbers import is_finite
-from fairboost._text import did_you_mean, plain_number
+from fairboost._text import plain_number
 from fairboost._typing import FloatArray
 from fairboost.exceptions import ConstraintError
+from fairboost.fairness.base import GroupConstraint, OneMoment, Traits
 from fairboost.fairness.classes import ClassRate
-from fairboost.fairness.constraints import (
-    OfAllGroups,
-    OneMoment,
-    as_compared,
-    check_by,
-    check_given,
-)
+from fairboost.fairness.compiled import Centred, Lines
+from fairboost.fairness.constraints import as_compared, check_by, check_given, columns_of, index_of
 from fairboost.fairness.means import NumberMoment
 from fairboost.fairness.moments import GroupMoments
 from fairboost.fairness.rates import Rate
@@ -51,7 +47,7 @@ COMPARISONS = "largest", "everyone"
 
 
 @dataclass(frozen=True)
-class RatioParity(OneMoment, OfAllGroups):
+class RatioParity(OneMoment):
     """Every group's rate at least ``ratio`` times the largest, everyone's or a reference group's.
 
     Made by :func:`fairboost.parity` with ``ratio``.
@@ -63,12 +59,72 @@ class RatioParity(OneMoment, OfAllGroups):
     of: Comparison = "largest"
     reference: tuple[object, ...] = ()
 
+    judged = "ratio"
+    limited_by = "ratio"
+
     @property
     def name(self) -> str:
         """Name in tables."""
         return f"{self.moment.name} ratio"
 
-    def at_once(self, n_groups: int) -> int:
+    @property
+    def affine(self) -> bool:
+        """Which groups have the largest and the smallest rate depends on the rates."""
+        return self.of != "largest"
+
+    @property
+    def fixed(self) -> bool:
+        """The room is a share of the rate that groups are compared with."""
+        return False
+
+    @property
+    def sides(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Both around a centre that floats, or below what groups are compared with."""
+        return ("above", "below") if self.of == "largest" else ("below",)
+
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """``R_g <= c`` of each group, then ``ratio c <= R_g``.
+
+        Compared with everyone or a reference group, the latter alone.
+        """
+        first = 0 if self.of == "largest" else 1
+        own, on_centre = (1.0, -1.0)[first:], (-1.0, self.ratio)[first:]
+        A = Centred(moments, own, on_centre, *self._centre(moments))
+        # How far inside its limit each line would be if all rates were equal.
+        within = (1.0 - self.ratio) * self._compared_with(moments, A)
+        room = within if first else np.tile(within / (1.0 + self.ratio), 2)
+        return Lines(A, 0.0, room)
+
+    def _compared_with(self, moments: GroupMoments, A: Centred | None = None) -> FloatArray:
+        """The rate that each group's is to be a share of."""
+        (r,) = moments.values
+        if self.of == "largest":
+            return np.broadcast_to(moments.largest(), r.shape)
+        A = Centred(moments, (1.0,), (), *self._centre(moments)) if A is None else A
+        return np.broadcast_to(A.centre(r)[0], r.shape)
+
+    def _centre(self, moments: GroupMoments) -> tuple[FloatArray, FloatArray | float]:
+        """Weights of groups in what each is compared with, and what to divide their sum by.
+
+        Groups that tie for the largest or smallest rate share its weight.
+        """
+        (r,), (w,) = moments.values, moments.weights
+        if self.of == "everyone":
+            return w, moments.total(w)
+        if self.of == "reference":
+            at = np.arange(len(r)) == self.reference_index(moments)
+            return at.astype(np.float64), 1.0
+        top, bottom = r >= moments.largest() - TIED, r <= smallest(moments) + TIED
+        # None is the largest among rates of NaN scores.
+        shares = [ends / np.maximum(moments.total(ends), 1) for ends in (top, bottom)]
+        return shares[0] + shares[1], 1.0 + self.ratio
+
+    @property
+    def traits(self) -> Traits:
+        """Ratios show how far boosters that take turns are from the one that is kept."""
+        return Traits(in_turns=False)
+
+    def at_once(self, n_groups: int, n_lines: int) -> int:
         """How many comparisons of groups may be wrong by chance.
 
         Of two groups one is below the other, so a pair of groups is one comparison.
@@ -76,86 +132,31 @@ class RatioParity(OneMoment, OfAllGroups):
         pairs = n_groups * (n_groups - 1) // 2
         return {"largest": pairs, "everyone": n_groups, "reference": n_groups - 1}[self.of]
 
-    def inequality_names(self, groups: Sequence[str]) -> list[str]:
-        """Name the violations, given labels of the groups."""
-        sides = ("above", "below") if self.of == "largest" else ("below",)
-        return [f"{self.name}[{g}] {side}" for side in sides for g in groups]
+    def spread(self) -> tuple[float, float] | None:
+        """Each rate is at least the ratio times the largest."""
+        return (self.ratio, 0.0) if self.of == "largest" else None
 
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """By how much each group is above the centre, then below the ratio times the centre.
-
-        Compared with everyone or a reference group, the latter alone.
-        """
-        (r,) = moments.values
-        below: FloatArray = self.ratio * self.centre(moments) - r
-        if self.of != "largest":
-            return below
-        return np.concatenate([r - self.centre(moments), below])
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Exact derivative; groups that tie for the largest or smallest rate share it."""
-        (r,) = moments.values
-        below = multipliers[-len(r) :]
-        if self.of != "largest":
-            on_centre = moments.total(self.ratio * below)
-            out: FloatArray = on_centre * self._centre_slopes(moments) - below
-            return out[np.newaxis]
-        above = multipliers[: len(r)]
-        on_centre = moments.total(self.ratio * below - above)
-        coef: FloatArray = above - below + on_centre * self._centre_slopes(moments)
-        return coef[np.newaxis]
-
-    def centre(self, moments: GroupMoments) -> FloatArray:
-        """What each group is compared with: all lie between this and ``ratio`` times this."""
-        (r,) = moments.values
-        if self.of == "everyone":
-            return moments.pooled()
-        if self.of == "reference":
-            return np.full(1, r[self.reference_index(moments)])
-        both: FloatArray = moments.largest() + smallest(moments)
-        return both / (1.0 + self.ratio)
-
-    def _centre_slopes(self, moments: GroupMoments) -> FloatArray:
-        """Derivative of the centre by the rate of each group that is compared with it."""
-        (r,), (w,) = moments.values, moments.weights
-        if self.of == "everyone":
-            out: FloatArray = w / moments.total(w)
-            return out
-        if self.of == "reference":
-            out = np.zeros(len(r))
-            out[self.reference_index(moments)] = 1.0
-            return out
-        top, bottom = r >= moments.largest() - TIED, r <= smallest(moments) + TIED
-        # None is the largest among rates of NaN scores.
-        shares = [ends / np.maximum(moments.total(ends), 1) for ends in (top, bottom)]
-        out = (shares[0] + shares[1]) / (1.0 + self.ratio)
-        return out
-
-    def room(self, moments: GroupMoments) -> FloatArray:
-        """How far inside its limit each violation would be if all rates were equal."""
-        (r,) = moments.values
-        base = self.centre(moments) if self.of != "largest" else moments.largest()
-        within = (1.0 - self.ratio) * np.broadcast_to(base, r.shape)
-        return np.tile(within / (1.0 + self.ratio), 2) if self.of == "largest" else within
+    def by_each(self, columns: Sequence[str]) -> Sequence[GroupConstraint]:
+        """A copy for each column; a reference group belongs to one."""
+        if self.reference and len(columns) > 1:
+            group = self.reference[0]
+            raise ConstraintError(
+                f"parity(..., reference={group!r}) is ambiguous: there are {len(columns)} "
+                f"sensitive columns ({', '.join(columns)}); write "
+                f"reference={{{columns[0]!r}: {group!r}}}"
+            )
+        return super().by_each(columns)
 
     def reference_index(self, moments: GroupMoments) -> int:
         """Where the reference group is among the groups; an error, if it is not."""
-        if self.reference not in moments.groups:
-            known = ", ".join(repr(g[0] if len(g) == 1 else g) for g in moments.groups)
-            wanted = self.reference[0] if len(self.reference) == 1 else self.reference
-            by = (self.by,) if isinstance(self.by, str) else self.by or ()
-            raise ConstraintError(
-                f"parity(..., reference={wanted!r}) names a group that is not in the data, or one "
-                f"with too few rows to be compared; the groups of {', '.join(by)!r} are {known}"
-                f"{did_you_mean(wanted, [g[0] if len(g) == 1 else g for g in moments.groups])}"
-            )
-        return moments.groups.index(self.reference)
+        why = ", or one with too few rows to be compared"
+        by = columns_of(self)
+        return index_of(self.reference, moments, by, "parity(..., reference", why)
 
     def ratios(self, moments: GroupMoments) -> FloatArray:
         """Each group's rate over the one that it is held to; 1 where both are 0."""
         (r,) = moments.values
-        over = moments.largest() if self.of == "largest" else self.centre(moments)
-        over = np.broadcast_to(over, r.shape)
+        over = self._compared_with(moments)
         return np.where(over > 0, r / np.where(over > 0, over, 1.0), 1.0)
 
     def words(self, by: str) -> str:
@@ -231,7 +232,7 @@ def check_ratio(ratio: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Floor(OneMoment, OfAllGroups):
+class Floor(OneMoment):
     """The rate of every group at least ``at_least``.
 
     Made by :func:`at_least`.
@@ -240,25 +241,23 @@ class Floor(OneMoment, OfAllGroups):
     at_least: float
     by: str | tuple[str, ...] | None = None
 
+    judged = "least rate"
+    limited_by = "at_least"
+
     @property
     def name(self) -> str:
         """Name in tables."""
         return f"{self.moment.name}>={self.at_least:g}"
 
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """``-R_g <= -at_least`` of each group."""
+        return Lines(Centred(moments, (-1,)), -self.at_least)
+
     @property
-    def slack(self) -> float:
-        """How far a rate can be above the floor."""
-        return 1.0 - self.at_least
-
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """What each group is below the floor by."""
-        (r,) = moments.values
-        out: FloatArray = self.at_least - r
-        return out
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """The multipliers, with the other sign."""
-        return -multipliers[np.newaxis]
+    def traits(self) -> Traits:
+        """A floor is broken before there is a model, and a rate is 1 at most."""
+        lowest = min(self.at_least, 0.5)
+        return Traits(growth=1.0, lowest=lowest, slack=1.0 - self.at_least)
 
     def words(self, by: str) -> str:
         """The constraint in words."""

@@ -20,11 +20,8 @@ from fairboost._typing import FloatArray
 from fairboost.data.cells import Cells
 from fairboost.exceptions import ConstraintError
 from fairboost.fairness.binding import MomentMap, Term, slices
-from fairboost.fairness.constraints import Bound, Parity
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import Rate
-from fairboost.fairness.ratios import Floor, RatioParity
-from fairboost.fairness.two_sided import TwoSided
 
 MOST_CELLS = 5_000
 """Cells of rows up to which the program is solved: it takes less than a second."""
@@ -44,7 +41,7 @@ def check_reachable(terms: Sequence[Term], cells: Cells, decision: Any = None) -
     """
     # Of others nothing is known here; without them the program asks for less, not for more.
     terms = [t for t in terms if all(isinstance(m, Rate) and m.quantity < 2 for m in t.moments)]
-    floors = [t for t in terms if isinstance(t.constraint, Floor)]
+    floors = [t for t in terms if t.constraint.judged == "least rate"]
     if not floors or cells.shared or len(cells) > MOST_CELLS:
         return
     point = decision if isinstance(decision, OperatingPoint) else None
@@ -53,7 +50,7 @@ def check_reachable(terms: Sequence[Term], cells: Cells, decision: Any = None) -
     # The operating point is named where it is part of the contradiction.
     named = point if point is not None and is_reachable(terms, cells) else None
     alone = [t for t in floors if not is_reachable([t], cells, named)]
-    asked = list(dict.fromkeys(map(_words, alone or terms)))
+    asked = list(dict.fromkeys(t.constraint.in_short(t.by) for t in alone or terms))
     remedy = "lower a floor, raise a bound, or leave one of the constraints out"
     if named is not None:
         asked.append(f"operating_point={named}")
@@ -76,13 +73,13 @@ def is_reachable(terms: Sequence[Term], cells: Cells, point: OperatingPoint | No
         above.append(lines)
         most.append(limits)
     for term, part in zip(terms, slices([t.counted.size for t in terms]), strict=True):
-        for ours, on_level, limit in _inequalities(term):
-            lines = ours @ matrix[part]
+        for on_rates, on_level, limit in _inequalities(term):
+            lines = on_rates @ matrix[part]
             level = np.zeros((len(lines), extra + (on_level is not None)))
             if on_level is not None:
                 level[:, -1], extra = on_level, extra + 1
             above.append(np.hstack([lines, level]))
-            most.append(limit - ours @ base[part])
+            most.append(limit - on_rates @ base[part])
     width = matrix.shape[1] + extra
     padded = [np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in above]
     if not padded:
@@ -113,37 +110,23 @@ def _rates(terms: Sequence[Term], cells: Cells) -> tuple[FloatArray, FloatArray]
     return (positive - negative) / counted, negative.sum(axis=1) / mapped.counted
 
 
-def _inequalities(term: Term) -> list[tuple[FloatArray, FloatArray | None, FloatArray]]:
+def _inequalities(term: Term) -> Sequence[tuple[FloatArray, FloatArray | None, FloatArray]]:
     """The constraint as ``A rates + b level <= limit``; the level is a variable of its own."""
-    c: Any = term.constraint
-    n = len(term.groups)
-    each = np.eye(n)
-    if isinstance(c, Bound):
-        g = term.groups.names.index(c.group)
-        return [(each[[g]], None, np.array([c.at_most]))]
-    if isinstance(c, Floor):
-        return [(-each, None, np.full(n, -c.at_least))]
-    compares = isinstance(c, Parity | TwoSided) and not c.relative
-    if isinstance(c, RatioParity) and c.of != "largest":
-        return [(term.jacobian(np.full(n, 0.5)), None, np.zeros(n))]
-    if not compares and not isinstance(c, RatioParity):
-        return []  # not known here
-    out: list[tuple[FloatArray, FloatArray | None, FloatArray]] = []
+    c, n = term.constraint, len(term.groups)
+    spread = c.spread()
+    if spread is None:
+        # Of what is not affine nothing is known here, and errors to be made small have no limit.
+        if not c.affine or c.traits.simplex is not None:
+            return []
+        A = term.lines.A.dense()
+        return [(A, None, np.broadcast_to(term.lines.b, len(A)))]
+    share, tolerance = spread
+    each, out = np.eye(n), []
     for part in term.read(np.zeros(n)).parts():
         own = each[part]
         k = len(own)
         # Rates are at most the level; and at least the ratio times it, or the tolerance below.
-        share, allowed = (c.ratio, 0.0) if isinstance(c, RatioParity) else (1.0, c.tolerance)
         on_level = np.concatenate([np.full(k, -1.0), np.full(k, share)])
-        limit = np.concatenate([np.zeros(k), np.full(k, allowed)])
+        limit = np.concatenate([np.zeros(k), np.full(k, tolerance)])
         out.append((np.vstack([own, -own]), on_level, limit))
     return out
-
-
-def _words(term: Term) -> str:
-    """A constraint in words, or by its name."""
-    c: Any = term.constraint
-    if hasattr(c, "words"):
-        return str(c.words(term.by))
-    tolerance = getattr(c, "tolerance", None)
-    return str(c.name) if tolerance is None else f"{c.name} by {term.by} within {tolerance:g}"

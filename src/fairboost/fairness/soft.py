@@ -18,7 +18,7 @@ from fairboost.data.cells import SensitiveColumn
 from fairboost.data.probabilities import GroupProbabilities
 from fairboost.data.windows import Smooth, place_knots, smooth_columns, with_windows
 from fairboost.exceptions import ConstraintError, InvalidInputError
-from fairboost.fairness.constraints import Constraint, columns_of
+from fairboost.fairness.constraints import Constraint, columns_of, listed
 from fairboost.fairness.rates import as_moment
 
 NOT_OF_CLASSES = (
@@ -58,9 +58,8 @@ def smooth_of(constraint: Any) -> dict[str, Smooth]:
     >>> smooth_of([parity("fnr", by=smooth("age")), "demographic_parity"])
     {'age': smooth('age')}
     """
-    listed = constraint if isinstance(constraint, list | tuple) else [constraint]
     found: dict[str, Smooth] = {}
-    for c in listed:
+    for c in listed(constraint):
         for name, one in smooth_columns(getattr(c, "by", None)).items():
             if found.setdefault(name, one).knots != one.knots:
                 raise ConstraintError(

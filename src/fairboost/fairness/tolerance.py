@@ -23,6 +23,7 @@ import numpy as np
 
 from fairboost._typing import FloatArray, IntArray
 from fairboost.data.cells import Cells
+from fairboost.fairness.base import GroupConstraint, adapted
 from fairboost.fairness.binding import Term, compared_by
 from fairboost.fairness.constraints import TOLERANCE, Constraint, columns_of, given_of
 from fairboost.fairness.moments import Moment
@@ -100,7 +101,7 @@ def key_of(constraint: Constraint) -> str:
 
 def is_automatic(constraint: Constraint) -> bool:
     """Whether the tolerance of a constraint follows from the rows."""
-    return bool(getattr(constraint, "automatic", False))
+    return adapted(constraint).automatic
 
 
 def settled(
@@ -151,7 +152,7 @@ def said_of(terms: Sequence[Term], rows: str) -> str:
         What these rows are called.
     """
     found = {
-        f"{t.moments[0].title} by {t.by_in_words}": float(vars(t.constraint)["tolerance"])
+        f"{t.moments[0].title} by {t.by_in_words}": t.constraint.tolerated
         for t in terms
         if is_automatic(t.constraint)
     }
@@ -169,8 +170,8 @@ def said_of(terms: Sequence[Term], rows: str) -> str:
 
 
 def with_tolerances(
-    constraints: Sequence[Constraint], known: Mapping[str, float] | None
-) -> tuple[Constraint, ...]:
+    constraints: Sequence[GroupConstraint], known: Mapping[str, float] | None
+) -> tuple[GroupConstraint, ...]:
     """Constraints with the tolerances that were found in training; as they are before it.
 
     They never follow from rows that a model is judged on.

@@ -19,18 +19,18 @@ groups of the same stratum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairboost._typing import FloatArray
-from fairboost.fairness.constraints import Constraint, OneMoment, Parity, unit_of
+from fairboost.fairness.base import EqualMoments, GroupConstraint, Traits
+from fairboost.fairness.compiled import Centred, Lines
+from fairboost.fairness.constraints import Parity, unit_of
 from fairboost.fairness.moments import GroupMoments
 
 
 @dataclass(frozen=True)
-class TwoSided(OneMoment):
+class TwoSided(EqualMoments):
     """All groups close enough to the pooled rate that no two differ by more than ``tolerance``."""
 
     tolerance: float
@@ -39,32 +39,27 @@ class TwoSided(OneMoment):
     given: tuple[str, ...] = ()
     automatic: bool = False
 
-    def inequality_names(self, groups: Sequence[str]) -> list[str]:
-        """Name the violations, given labels of the groups."""
-        return [f"{self.name}[{g}] {side}" for side in ("above", "below") for g in groups]
+    sides = "above", "below"
 
-    def room(self, moments: GroupMoments) -> FloatArray:
-        """How far inside its limit each violation is where all moments are equal."""
+    def linearized(self, moments: GroupMoments) -> Lines:
+        """``R_g - R <= room_g`` of each group, then ``R - R_g <= room_g``.
+
+        The same at all moments, but for the unit of a tolerance that is relative.
+        """
         w = moments.weights[0]
+        total = moments.total(w)
         pair = moments.total(np.ones_like(w)) == 2
-        share = np.where(pair, 1.0 - w / moments.total(w), 0.5)
-        return np.tile(self.tolerance * share, 2)
+        room = np.tile(self.tolerance * np.where(pair, 1.0 - w / total, 0.5), 2)
+        unit = unit_of(moments, self.relative)
+        return Lines(Centred(moments, (1, -1), (-1, 1), w, total, unit), room, room)
 
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """``R_g - R - room_g`` of each group, then ``R - R_g - room_g``."""
-        (r,) = moments.values
-        apart = (r - moments.pooled()) / unit_of(moments, self.relative)
-        return np.concatenate([apart, -apart]) - self.room(moments)
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Derivative; the same at all values, but for the unit, which is taken as given."""
-        (w,) = moments.weights
-        net = multipliers[: len(w)] - multipliers[len(w) :]
-        coef: FloatArray = net - w / moments.total(w) * moments.total(net)
-        return coef[np.newaxis] / unit_of(moments, self.relative)
+    @property
+    def traits(self) -> Traits:
+        """One prediction for everyone has equal moments."""
+        return Traits(met_by_one=True)
 
 
-def two_sided(constraint: Constraint) -> Constraint:
+def two_sided(constraint: GroupConstraint) -> GroupConstraint:
     """The two-sided form of a parity; other constraints as they are.
 
     Examples

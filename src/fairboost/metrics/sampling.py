@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from fairboost._typing import BoolArray, FloatArray
-from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.moments import GroupMoments
 from fairboost.metrics.intervals import (
     EVERY_GROUP,
@@ -428,17 +428,16 @@ def drawn_errors(r: FloatArray, n: FloatArray, law: SamplingLaw | None = None) -
 
 
 def errors_of_violations(
-    constraint: Constraint, moments: GroupMoments, rows: FloatArray, law: SamplingLaw
+    constraint: GroupConstraint, moments: GroupMoments, rows: FloatArray, law: SamplingLaw
 ) -> tuple[FloatArray, FloatArray]:
     """Violations of a constraint, and their standard errors.
 
-    The delta method, at the moments seen and not, as by
-    :meth:`fairboost.fairness.binding.Term.jacobian`, where they are alike: there the derivative of
-    a constraint on distances is 0.
+    The delta method, at the moments seen and not where they are alike: there the derivative of a
+    constraint on distances is 0.
 
     Parameters
     ----------
-    constraint : Constraint
+    constraint : GroupConstraint
         The constraint.
     moments : GroupMoments
         What it reads.
@@ -448,8 +447,7 @@ def errors_of_violations(
         How far moments are off by chance.
     """
     violations = np.asarray(constraint.violations(moments), np.float64)
-    units = np.eye(len(violations))
-    slopes = np.stack([constraint.pullback(moments, unit) for unit in units])
+    slopes = constraint.linearized(moments).A.dense().reshape(-1, *moments.values.shape)
     return violations, law.errors(slopes, moments.values, rows)
 
 

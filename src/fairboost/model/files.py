@@ -12,10 +12,10 @@ import json
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,25 +24,18 @@ from sklearn.base import RegressorMixin
 from sklearn.frozen import FrozenEstimator
 
 from fairboost._files import checksum, write_text
-from fairboost._numbers import is_finite, plain
+from fairboost._numbers import plain
+from fairboost._plain import decode, encode, is_plain, plain_type, text_of, whole
 from fairboost._typing import FloatArray
 from fairboost.data.validation import MOST_CLASSES
-from fairboost.data.windows import smooth, smooth_columns
 from fairboost.engines.port import LossTerms, TrainedModel
 from fairboost.engines.registry import load_engine, name_of
-from fairboost.exceptions import ConstraintError, MissingFileError, ModelFileError, NotAFileError
-from fairboost.fairness.classes import CLASS_RATES, ClassRate
-from fairboost.fairness.constraints import Bound, Parity, own_tolerances, parity, takes_tolerance
+from fairboost.exceptions import MissingFileError, ModelFileError, NotAFileError
+from fairboost.fairness.constraints import own_tolerances, takes_tolerance
 from fairboost.fairness.costs import read_costs, threshold_of, turned
-from fairboost.fairness.label_moments import ERROR, GROUP_LOSS
-from fairboost.fairness.means import NumberMoment
-from fairboost.fairness.minimax import Minimax, minimax
-from fairboost.fairness.moments import GroupMoments
-from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.operating_points import OperatingPoint, probability_of
 from fairboost.fairness.proxies import PROXIES, Proxy
-from fairboost.fairness.rates import Rate
-from fairboost.fairness.ratios import Comparison, Floor, RatioParity, at_least, check_ratio
+from fairboost.fairness.stored import decode_constraint, encode_constraint
 from fairboost.model import base_files, self_test
 from fairboost.training.iterates import randomized_scores
 from fairboost.verdicts.fairness_report import FairnessReport
@@ -56,10 +49,6 @@ WRITTEN = {LABEL: 3, NUMBER: 4, CLASS: 5}
 """The version that a file has. Models of labels keep the one that earlier programs read."""
 ON_BASE = 6
 """The same of a stage on a base model of another kind, which earlier programs would leave out."""
-NAMED = {"array", "dtype", "tuple", "items", "float"}
-"""Keys by which values are known that JSON has no type for."""
-MOST_LABEL = 2**16
-"""Bytes of a label."""
 DECIDING = (
     "booster", "classes", "draw_seed", "feature_names", "fitted_engine_parameters", "intercept",
     "n_base", "n_features", "score_threshold",
@@ -70,12 +59,6 @@ SELF_TESTED = 3
 PICKLES = {".dill", ".joblib", ".p", ".pickle", ".pk", ".pkl", ".sav"}
 """Endings of files that hold objects of Python."""
 SAVES = "FairGBMClassifier.save or FairGBMRegressor.save"
-OF_NUMBERS: dict[str, Any] = {
-    "distribution": SameDistribution,
-    "calibrated": Calibrated,
-    "each": EachAtMost,
-}
-"""Constraints on numbers that have no function to make them, by their name in a file."""
 
 
 def write_model(path: str | Path, model: Any) -> None:
@@ -245,9 +228,7 @@ def _decoded_parameters(content: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the estimator that was saved."""
     of_numbers = _predicts(content) == NUMBER
     parameters = _decode_parameters(content["parameters"])
-    constraint = parameters["constraint"] = _decode_constraint(
-        parameters["constraint"], of_numbers
-    )
+    constraint = parameters["constraint"] = decode_constraint(parameters["constraint"], of_numbers)
     if not of_numbers:
         if own_tolerances(constraint) and not takes_tolerance(constraint):
             parameters["tolerance"] = None  # older files name the default, which nothing used
@@ -284,7 +265,7 @@ def _decoded_start(content: dict[str, Any]) -> float | FloatArray:
     found = content["intercept"]
     if not isinstance(found, list):
         return float(found)
-    if len(found) != len(content["classes"]["values"]) or not _is_plain(found):
+    if len(found) != len(content["classes"]["values"]) or not is_plain(found):
         raise ModelFileError(f"its intercept is {found!r:.80}")
     return np.array(found, np.float64)
 
@@ -348,7 +329,7 @@ def _names(listed: Any, model: TrainedModel) -> list[str] | None:
     """The names of the features, which are those of the booster if it knows any."""
     if listed is None:
         return None
-    names = list(map(_text, listed))
+    names = list(map(text_of, listed))
     for name, known in zip(names, model.feature_names or (), strict=False):
         if known not in (name, name.replace(" ", "_")):  # LightGBM writes no blanks
             raise ModelFileError(f"it names the feature {name!r:.80}, its booster {known!r:.80}")
@@ -393,19 +374,7 @@ def _answer(fitted: dict[str, Any]) -> Callable[[FloatArray], FloatArray]:
 
 
 def _n_features(content: dict[str, Any]) -> int:
-    return _whole(content["n_features"], "n_features", 1)
-
-
-def _whole(value: Any, name: str, least: int) -> int:
-    if type(value) is not int or value < least:
-        raise ModelFileError(f"{name} is {value!r:.80}")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ModelFileError(f"expected a text, found {value!r:.80}")
-    return value
+    return whole(content["n_features"], "n_features", 1)
 
 
 def _sealed_content(text: str | bytes, where: str) -> tuple[dict[str, Any], int]:
@@ -472,7 +441,7 @@ def _content(model: Any) -> dict[str, Any]:
     own.pop("stage", None)  # which is with the base model
     if own.get("stage_features", 0) is None:
         own.pop("stage_features")  # as in files of old
-    own["constraint"] = _encode_constraint(model.constraint)
+    own["constraint"] = encode_constraint(model.constraint)
     if not of_numbers:
         point = model.operating_point
         own["proxy"] = _encode_proxy(model.proxy)
@@ -557,170 +526,13 @@ def _encode_labels(classes: Any) -> dict[str, Any]:
 
 
 def _decode_labels(labels: dict[str, Any]) -> Any:
-    dtype, values = _plain_type(labels["dtype"]), labels["values"]
-    if not 2 <= len(values) <= MOST_CLASSES or not _is_plain(values) or values[0] == values[1]:
+    dtype, values = plain_type(labels["dtype"]), labels["values"]
+    if not 2 <= len(values) <= MOST_CLASSES or not is_plain(values) or values[0] == values[1]:
         raise ModelFileError(f"its labels are {values!r:.80}")
     plain_values = np.array(values, "i8" if dtype.kind in "Mm" else dtype)
     if len(values) > 2 and len(np.unique(plain_values)) != len(values):
         raise ModelFileError(f"of its labels {values!r:.80} two are the same")
     return plain_values.astype(dtype)
-
-
-def _plain_type(name: Any) -> Any:
-    """A NumPy type of plain values, none of them large."""
-    dtype = np.dtype(_text(name))
-    if dtype.kind not in "biufUOMm" or dtype.itemsize > MOST_LABEL:
-        raise ModelFileError(f"values of type {name!r:.80} cannot be read")
-    return dtype
-
-
-@dataclass(frozen=True)
-class LostConstraint:
-    """Stands in a loaded model for a constraint of the user's own, which a text file cannot hold.
-
-    The model predicts; only training it again needs the constraint itself.
-    """
-
-    description: str
-    by: tuple[str, ...] = ()
-    moments: tuple[str, ...] = ("ppr",)  # defined on any data, so that violations() is reached
-
-    def violations(self, moments: GroupMoments) -> FloatArray:
-        """Refuse: the constraint is not here."""
-        raise ConstraintError(
-            f"the constraint {self.description} was not stored in the model file; "
-            "set_params(constraint=...) before fitting again"
-        )
-
-    def pullback(self, moments: GroupMoments, multipliers: FloatArray) -> FloatArray:
-        """Refuse: the constraint is not here."""
-        return self.violations(moments)
-
-
-def _encode_constraint(constraint: Any) -> Any:
-    if constraint is None or isinstance(constraint, str):
-        return constraint
-    if isinstance(constraint, list | tuple):
-        listed = [_encode_constraint(c) for c in constraint]
-        return listed if isinstance(constraint, list) else {"all": listed}
-    found, knots = _encode_single(constraint), smooth_columns(getattr(constraint, "by", None))
-    if knots and "lost" not in found:
-        found["smooth"] = {name: plain(by.knots) for name, by in knots.items()}
-    return found
-
-
-def _encode_single(constraint: Any) -> dict[str, Any]:
-    moment: Any = getattr(constraint, "moment", None)
-    known = isinstance(moment, Rate | NumberMoment)
-    if isinstance(moment, ClassRate):
-        known = _is_plain(plain(moment.of))
-    if isinstance(constraint, Parity) and known:
-        own = constraint.tolerance if constraint.has_own_tolerance else None
-        found = {"parity": _encode_moment(moment), "tolerance": own, "by": constraint.by}
-        # Left out where it is not so, as in files of old.
-        further: dict[str, Any] = {"relative": True} if constraint.relative else {}
-        further |= {"given": list(constraint.given)} if constraint.given else {}
-        return {**found, **further}
-    if isinstance(constraint, Bound) and known:
-        rest = {
-            "at_most": constraint.at_most,
-            "by": constraint.by,
-            "group": plain(constraint.group),
-        }
-        if _is_plain(rest["group"]):
-            return {"bound": _encode_moment(moment), **rest}
-    if isinstance(constraint, RatioParity | Floor) and known:
-        name = "ratio_parity" if isinstance(constraint, RatioParity) else "floor"
-        parts = {f: plain(value) for f, value in vars(constraint).items() if f != "moment"}
-        if _is_plain(parts.get("reference")):
-            return {name: _encode_moment(moment), **parts}
-    if isinstance(constraint, Minimax):
-        error = "loss" if moment == GROUP_LOSS else moment.name
-        return {"minimax": error, "by": constraint.by, "weight": constraint.weight}
-    for name, kind in OF_NUMBERS.items():
-        if type(constraint) is kind and (kind is not EachAtMost or known):
-            return {name: plain(asdict(constraint))}
-    return {"lost": getattr(constraint, "description", repr(constraint))}
-
-
-def _decode_constraint(value: Any, of_numbers: bool) -> Any:
-    if isinstance(value, list):
-        return [_decode_constraint(v, of_numbers) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if "all" in value:  # of a tuple
-        return tuple(_decode_constraint(v, of_numbers) for v in value["all"])
-    if "lost" in value:
-        moments = {"moments": ("prediction",)} if of_numbers else {}
-        return LostConstraint(value["lost"], **moments)
-    knots = value.get("smooth", {})
-    for name in OF_NUMBERS:
-        if name in value:
-            of_number = _decode_of_numbers(name, value[name])
-            return replace(of_number, by=_with_knots(of_number.by, knots)) if knots else of_number
-    by = _with_knots(_columns(value["by"]), knots)
-    if "floor" in value:
-        return at_least(_decode_moment(value["floor"]), value["at_least"], by=by)
-    if "ratio_parity" in value:
-        return _decode_ratio(value, by)
-    if "minimax" in value:
-        return minimax(value["minimax"], by=by, weight=value["weight"])
-    if "parity" in value:
-        further = {"relative": value.get("relative", False), "given": _columns(value.get("given"))}
-        return parity(_decode_moment(value["parity"]), value["tolerance"], by=by, **further)
-    return Bound(_decode_moment(value["bound"]), value["at_most"], by, tuple(value["group"]))
-
-
-def _decode_ratio(value: dict[str, Any], by: Any) -> RatioParity:
-    """A parity up to a ratio."""
-    if value["of"] not in get_args(Comparison):
-        raise ModelFileError(f"its ratio is compared with {value['of']!r:.80}")
-    given, reference = tuple(value["given"]), tuple(value["reference"])
-    ratio, moment = check_ratio(value["ratio"]), _decode_moment(value["ratio_parity"])
-    return RatioParity(moment, ratio, by, given, value["of"], reference)
-
-
-def _decode_of_numbers(name: str, parts: dict[str, Any]) -> Any:
-    """A constraint on numbers that has no function to make it."""
-    parts = {name: _columns(part) for name, part in parts.items()}
-    if "moment" in parts:
-        parts["moment"] = _decode_moment(parts["moment"])
-    # They do not look at what they are made of.
-    for limit in {"tolerance", "at_most"} & set(parts):
-        if not is_finite(parts[limit]):
-            raise ModelFileError(f"{limit} of its constraint is {parts[limit]!r:.80}")
-    _whole(parts.get("count", 1), "count of its constraint", 1)
-    return OF_NUMBERS[name](**parts)
-
-
-def _encode_moment(moment: Rate | NumberMoment | ClassRate) -> dict[str, Any]:
-    """What a constraint is about; labels as JSON has them."""
-    found = asdict(moment)
-    return {**found, "of": _encode(plain(found["of"]))} if "of" in found else found
-
-
-def _decode_moment(parts: dict[str, Any]) -> Rate | NumberMoment | ClassRate:
-    """A rate, which has a direction or a class, or the mean of a number."""
-    if "of" in parts:
-        if parts["name"] not in CLASS_RATES:
-            raise ModelFileError(f"its constraint is about {parts['name']!r:.80}")
-        return ClassRate(parts["name"], _decode(parts["of"]))
-    if "direction" in parts:
-        return ERROR if parts["name"] == ERROR.name else Rate(**parts)
-    _whole(parts["quantity"], "quantity of its moment", 0)
-    return NumberMoment(**parts)
-
-
-def _columns(by: Any) -> Any:
-    """Names of sensitive columns; several are a tuple."""
-    return tuple(by) if isinstance(by, list) else by
-
-
-def _with_knots(by: Any, knots: dict[str, Any]) -> Any:
-    """The same, with the columns that are compared as numbers."""
-    if isinstance(by, tuple):
-        return tuple(_with_knots(name, knots) for name in by)
-    return smooth(by, knots[by]) if by in knots else by
 
 
 def _encode_proxy(proxy: str | Proxy) -> str:
@@ -737,61 +549,15 @@ def _encode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, value in parameters.items():
         try:
-            out[name] = _encode(value)
+            out[name] = encode(value)
         except TypeError:
             _warn_not_stored(name, value)
             out[name] = None
     return out
 
 
-def _encode(value: Any) -> Any:
-    """A value in the types of JSON, in which those that JSON lacks are named."""
-    if isinstance(value, np.ndarray):
-        return {"array": _encode(value.tolist()), "dtype": value.dtype.str}
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, tuple):
-        return {"tuple": [_encode(item) for item in value]}
-    if isinstance(value, list):
-        return [_encode(item) for item in value]
-    if isinstance(value, dict):
-        if all(isinstance(key, str) for key in value) and not NAMED & set(value):
-            return {key: _encode(item) for key, item in value.items()}
-        return {"items": [[_encode(key), _encode(item)] for key, item in value.items()]}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    if not _is_plain(value):
-        raise TypeError
-    return value
-
-
 def _decode_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: _decode(value) for name, value in parameters.items()}
-
-
-def _decode(value: Any) -> Any:
-    """Undo :func:`_encode`."""
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {"array", "dtype"}:
-        return np.array(_decode(value["array"])).astype(_plain_type(value["dtype"]))
-    if set(value) == {"tuple"}:
-        return tuple(map(_decode, value["tuple"]))
-    if set(value) == {"items"}:
-        return {_decode(key): _decode(item) for key, item in value["items"]}
-    if set(value) == {"float"}:
-        return float(value["float"])
-    return {key: _decode(item) for key, item in value.items()}
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
-    if isinstance(value, dict):
-        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
-    return value is None or isinstance(value, bool | int | float | str)
+    return {name: decode(value) for name, value in parameters.items()}
 
 
 def _warn_not_stored(name: str, value: object) -> None:

@@ -32,8 +32,9 @@ from fairboost.data.validation import (
 from fairboost.engines.port import Engine, LossTerms
 from fairboost.engines.registry import engine_of
 from fairboost.exceptions import InvalidInputError
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.binding import leave_out_small
-from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of
+from fairboost.fairness.constraints import ConstraintLike, columns_of
 from fairboost.fairness.numbers import NamedNumbers
 from fairboost.fairness.soft import NOT_OF_NUMBERS, refuse_soft
 from fairboost.model.base import (
@@ -481,7 +482,7 @@ class FairGBMRegressor(RegressorMixin, FairBooster):
         game = self._options().game(layout, self._loss_terms)
         return data, game, left.rows_without_group()
 
-    def _asked_for(self, names: list[str]) -> tuple[Constraint, ...]:
+    def _asked_for(self, names: list[str]) -> tuple[GroupConstraint, ...]:
         """The constraints, on those of the given columns that they were trained on."""
         constraints = self._options().constraints(self._constrained(names))
         if not constraints:

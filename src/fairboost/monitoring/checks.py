@@ -17,11 +17,10 @@ import numpy as np
 
 from fairboost._text import plain_number
 from fairboost._typing import FloatArray
-from fairboost.fairness.constraints import Bound, Constraint, Parity
+from fairboost.fairness.base import GroupConstraint
+from fairboost.fairness.constraints import given_of
 from fairboost.fairness.operating_points import OperatingPoint
-from fairboost.fairness.precision import EqualPrecision
 from fairboost.fairness.rates import PRECISION, Rate
-from fairboost.fairness.ratios import Floor, RatioParity
 from fairboost.monitoring.counts import Group, Series
 from fairboost.verdicts.verdict import AT_LEAST, Measure
 
@@ -172,7 +171,7 @@ def _smallest(lines: Any) -> FloatArray:
 
 
 def checks_of(
-    constraints: Sequence[Constraint], groups: GroupsBy
+    constraints: Sequence[GroupConstraint], groups: GroupsBy
 ) -> tuple[list[Check], list[str]]:
     """Checks of constraints, and which constraints have none, in words.
 
@@ -188,9 +187,8 @@ def checks_of(
     for c in constraints:
         check = _check_of(c, groups)
         if check is None:
-            name = getattr(c, "name", type(c).__name__)
             left.append(
-                f"the constraint {name!r} is not monitored; differences, ratios, floors and "
+                f"the constraint {c.name!r} is not monitored; differences, ratios, floors and "
                 "bounds of rates are"
             )
         else:
@@ -200,7 +198,7 @@ def checks_of(
 
 def _check_of(c: Any, groups: GroupsBy) -> Check | None:
     by = (c.by,) if isinstance(c.by, str) else tuple(c.by or ())
-    given = tuple(getattr(c, "given", ()))
+    given = given_of(c)
     columns = (*by, *given)
     rate = _rate_of(c)
     if rate is None or columns not in groups:
@@ -209,10 +207,10 @@ def _check_of(c: Any, groups: GroupsBy) -> Check | None:
     series = tuple(Series(columns, group, rate.name, known) for group in known)
     strata = _strata(known, len(given))
     words = ", ".join(by) + f" of the same {', '.join(given)}" * bool(given)
-    if isinstance(c, Parity | EqualPrecision):
+    if c.judged == "gap" or rate == PRECISION:
         text = f"{rate.title} equal by {words}, tolerance {plain_number(c.tolerance)}"
         return Check("constraint", text, "gap", c.tolerance, series, strata) if strata else None
-    if isinstance(c, RatioParity):
+    if c.judged == "ratio":
         text, to = c.words(", ".join(by)), None
         if c.of == "reference":
             if (group := tuple(map(str, c.reference))) not in known:
@@ -221,7 +219,7 @@ def _check_of(c: Any, groups: GroupsBy) -> Check | None:
         if c.of == "everyone":
             to, series = len(series), (*series, Series(columns, (), rate.name, known))
         return Check("constraint", text, "ratio", c.ratio, series, strata, to) if strata else None
-    if isinstance(c, Floor):
+    if c.judged == "least rate":
         return Check("constraint", c.words(", ".join(by)), "least rate", c.at_least, series)
     bounded = tuple(map(str, c.group))
     if columns and bounded not in known:
@@ -233,11 +231,9 @@ def _check_of(c: Any, groups: GroupsBy) -> Check | None:
 
 def _rate_of(c: Any) -> Rate | None:
     """The rate that a constraint is about, if it is one that can be watched."""
-    if isinstance(c, EqualPrecision):
+    if c.name == PRECISION.name:
         return PRECISION
-    if not isinstance(c, Parity | RatioParity | Floor | Bound):
-        return None
-    watched = isinstance(c.moment, Rate) and not getattr(c, "relative", False)
+    watched = c.judged in ("gap", "ratio", "least rate", "rate") and not c.relative
     return c.moment if watched and isinstance(c.moment, Rate) else None
 
 

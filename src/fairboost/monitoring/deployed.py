@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from fairboost._text import did_you_mean
-from fairboost.fairness.constraints import Constraint
+from fairboost.fairness.base import GroupConstraint
+from fairboost.fairness.constraints import columns_of
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.monitoring.checks import Check, GroupsBy, check_of_point, checks_of
 from fairboost.monitoring.counts import NO_GROUP, SHARE, Group, PeriodCounts, Series
@@ -63,7 +64,7 @@ class Deployed:
 
 def deployed(
     evidence: Evidence,
-    constraints: Sequence[Constraint],
+    constraints: Sequence[GroupConstraint],
     point: OperatingPoint | None,
     *,
     columns: Sequence[str],
@@ -122,7 +123,7 @@ def deployed(
 
 
 def _groups(
-    lines: Sequence[GroupRate], columns: Sequence[str], constraints: Sequence[Constraint]
+    lines: Sequence[GroupRate], columns: Sequence[str], constraints: Sequence[GroupConstraint]
 ) -> GroupsBy:
     """The groups of each column, and of each crossing that a constraint compares."""
     found: GroupsBy = {(): ()}
@@ -130,8 +131,7 @@ def _groups(
         names = dict.fromkeys(r.group for r in lines if r.attribute == column)
         found[(column,)] = tuple((name,) for name in names)
     for c in constraints:
-        by = (c.by,) if isinstance(c.by, str) else tuple(c.by or ())
-        both = (*by, *getattr(c, "given", ()))
+        both = columns_of(c)
         if both and both not in found:
             known = {r.group for r in lines if r.attribute == ", ".join(both)}
             every = product(*([g for (g,) in found[(column,)]] for column in both))

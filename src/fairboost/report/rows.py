@@ -15,16 +15,13 @@ from fairboost.data.cells import SensitiveColumn
 from fairboost.data.validation import check_fit_data, check_numbers, named_columns
 from fairboost.data.windows import Smooth
 from fairboost.exceptions import ConstraintError, InvalidInputError
-from fairboost.fairness.calibration import CalibratedScores
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.classes import ClassMoment
-from fairboost.fairness.constraints import Bound, Constraint, Parity, columns_of, given_of
-from fairboost.fairness.minimax import Minimax
+from fairboost.fairness.constraints import columns_of, given_of
 from fairboost.fairness.moments import Moment
-from fairboost.fairness.numbers import Calibrated, EachAtMost, SameDistribution
 from fairboost.fairness.rates import as_moment
-from fairboost.fairness.ratios import Floor, RatioParity
 from fairboost.fairness.soft import placed, smooth_of
-from fairboost.fairness.two_sided import TwoSided
+from fairboost.fairness.varied import is_varied
 from fairboost.metrics.sums import crossing_name
 from fairboost.model.estimator import FairGBMClassifier
 from fairboost.model.regressor import FairGBMRegressor
@@ -32,7 +29,6 @@ from fairboost.plots.numbers import DISTANCE, RATIO
 from fairboost.report.evidence import Finding, Gap, GroupRate, Limit
 from fairboost.report.lines import CHOSEN
 from fairboost.report.words import limit as limit_in_words
-from fairboost.selection.kinds import is_varied
 from fairboost.verdicts.fairness_report import FairnessReport
 
 Fitted: TypeAlias = FairGBMClassifier | FairGBMRegressor
@@ -219,12 +215,12 @@ class TestSet:
     def calibrated_by(self, model: Fitted) -> list[tuple[str, ...]]:
         """The columns by which a model that decides was asked for calibrated probabilities."""
         constraints = model._options().constraints(list(self.constrained(model)))
-        return [columns_of(c) for c in constraints if isinstance(c, CalibratedScores)]
+        return [columns_of(c) for c in constraints if c.judged == "actual over expected"]
 
     def only_calibrated(self, model: Fitted) -> bool:
         """Whether calibrated probabilities are all that a curve varies."""
         constraints = model._options().constraints(list(self.constrained(model)))
-        return {type(c) for c in constraints if is_varied(c)} == {CalibratedScores}
+        return {c.judged for c in constraints if is_varied(c)} == {"actual over expected"}
 
     def constrained_rates(self, model: Fitted) -> list[str]:
         """Names of the rates that the constraints of a model are about."""
@@ -250,21 +246,20 @@ class TestSet:
             attribute = crossing_name([by[k] for k in order]) if by else ""
             if given_of(c):  # the gaps of an audit are given nothing; verdicts tell of this one
                 continue
-            if isinstance(c, Parity | TwoSided):
-                rate = rate_name(c.moment)
-                unit = everyone.get(rate, 0.0) if c.relative else 1.0
-                found.append(Limit(attribute, rate, c.tolerance * unit))
-            elif isinstance(c, RatioParity):
-                rate = rate_name(c.moment)
+            groups = dict.fromkeys(r.group for r in known if r.attribute == attribute)
+            if c.judged in ("gap", "ratio"):
+                rate = rate_name(as_moment(c.moments[0]))
                 here = [r for r in known if (r.attribute, r.rate) == (attribute, rate)]
                 largest = max((r.value or 0.0 for r in here if not r.small), default=0.0)
-                found.append(Limit(attribute, rate, (1.0 - c.ratio) * largest))
-            elif isinstance(c, Bound):
-                group = ", ".join(str(c.group[k]) for k in order) or "everyone"
-                found.append(Limit(attribute, rate_name(c.moment), c.at_most, group))
+                unit = everyone.get(rate, 0.0) if c.relative else 1.0
+                ratio = c.judged == "ratio"
+                at_most = (1.0 - c.limit) * largest if ratio else c.limit * unit
+                found.append(Limit(attribute, rate, at_most))
+            elif c.one_group is not None:
+                group = ", ".join(str(c.one_group[k]) for k in order) or "everyone"
+                found.append(Limit(attribute, rate_name(as_moment(c.moments[0])), c.limit, group))
             else:
-                groups = [r.group for r in known if r.attribute == attribute]
-                found += _limits_of_each(c, attribute, dict.fromkeys(groups))
+                found += _limits_of_each(c, attribute, groups)
         return tuple(found)
 
     def in_words(self, model: Fitted) -> dict[str, Wording]:
@@ -275,13 +270,13 @@ class TestSet:
         found = {}
         for c in model._options().constraints(list(self.constrained(model))):
             by = ", ".join(columns_of(c)) or "everyone"
-            if isinstance(c, EachAtMost):
-                most = limit_in_words(c.at_most)
-                text = f"{c.moment.title} of every group by {by} at most {most}"
+            if c.judged == "figure" and c.varies:  # a bound on every group
+                title, most = as_moment(c.moments[0]).title, limit_in_words(c.limit)
+                text = f"{title} of every group by {by} at most {most}"
                 found[c.words(by)] = Wording(text, "largest mean")
-            elif isinstance(c, Minimax):
-                found[c.words(by)] = Wording(c.words(by), f"largest {c.moment.title}")
-            elif hasattr(c, "words") and getattr(c, "least", None) == 0:
+            elif c.traits.simplex is not None:
+                found[c.words(by)] = Wording(c.words(by), c.figure_name)
+            elif c.least == 0:
                 found[c.words(by)] = Wording(c.words(by), "largest distance")
         return found
 
@@ -314,17 +309,17 @@ def rate_name(moment: Moment) -> str:
     return moment.title if isinstance(moment, ClassMoment) else moment.name
 
 
-def _limits_of_each(c: Constraint, attribute: str, groups: Iterable[str]) -> list[Limit]:
+def _limits_of_each(c: GroupConstraint, attribute: str, groups: Iterable[str]) -> list[Limit]:
     """What a constraint that holds every group to the same limit asks of each."""
-    if isinstance(c, Calibrated):
-        return [Limit(attribute, RATIO, c.tolerance, group, 1.0) for group in groups]
-    if isinstance(c, SameDistribution):
-        return [Limit(attribute, DISTANCE, c.tolerance, group) for group in groups]
-    if isinstance(c, Floor):
-        name = rate_name(c.moment)
-        return [Limit(attribute, name, 1.0, group, at_least=c.at_least) for group in groups]
-    if isinstance(c, EachAtMost):
-        return [Limit(attribute, c.moment.name, c.at_most, group) for group in groups]
+    name = rate_name(as_moment(c.moments[0]))
+    if c.judged == "actual over expected":
+        return [Limit(attribute, RATIO, c.limit, group, 1.0) for group in groups]
+    if c.judged == "distance":
+        return [Limit(attribute, DISTANCE, c.limit, group) for group in groups]
+    if c.judged == "least rate":
+        return [Limit(attribute, name, 1.0, group, at_least=c.limit) for group in groups]
+    if c.judged == "figure" and c.varies:
+        return [Limit(attribute, name, c.limit, group) for group in groups]
     return []
 
 

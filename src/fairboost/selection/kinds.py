@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,23 +44,20 @@ from fairboost.data.validation import (
 )
 from fairboost.engines.registry import default_estimator
 from fairboost.exceptions import ConstraintError, EngineOptionError, InvalidInputError
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.classes import ClassMoment
 from fairboost.fairness.constraints import (
-    FOUR_FIFTHS,
-    Constraint,
     ConstraintLike,
-    OfAllGroups,
-    OneMoment,
-    Parity,
     check_tolerance,
+    listed,
     own_tolerances,
     shared_tolerance,
     takes_tolerance,
 )
 from fairboost.fairness.means import NUMBERS, NumberMoment
-from fairboost.fairness.numbers import DEFAULTS, EachAtMost, SameDistribution, resolve
+from fairboost.fairness.numbers import resolve
 from fairboost.fairness.rates import as_moment
-from fairboost.fairness.two_sided import TwoSided
+from fairboost.fairness.varied import is_of_numbers, is_varied, of_shares, with_tolerance
 from fairboost.metrics.intervals import student, wilson
 from fairboost.metrics.numbers import COMPARED, LOSS_TITLES, mean_loss
 from fairboost.metrics.performance import ClassOutput
@@ -141,7 +137,7 @@ class Decisions:
         """Refuse what is no difference of rates."""
         check_tolerance(tolerance)
 
-    def check_varied(self, varied: Sequence[Constraint]) -> None:
+    def check_varied(self, varied: Sequence[GroupConstraint]) -> None:
         """All gaps are of rates, whose unit is the same."""
 
     def figures(self, found: Round, record: Record) -> dict[str, float]:
@@ -271,7 +267,7 @@ class Numbers:
         names = "holdout", "min_group_rows", "random_state"
         same = {name: asked[name] for name in names}
         prototype = FairGBMRegressor(estimator, constraint=constraint, tolerance=0.0, **same)
-        if not any(map(is_varied, _listed(constraint))):
+        if not any(map(is_varied, listed(constraint))):
             raise nothing_to_vary()
         check_readable(X)
         validate_data(prototype, columns_of_table(X), skip_check_array=True, reset=True)
@@ -289,13 +285,13 @@ class Numbers:
     def check_tolerance(self, tolerance: Any, constraint: ConstraintLike) -> None:
         """Refuse what is no difference of means, or of shares, as the constraint says."""
         if not is_finite(tolerance) or tolerance < 0 or asks_nothing(constraint, tolerance):
-            unit = "a share of rows, below 1" if _of_shares(constraint) else "in its own unit"
+            unit = "a share of rows, below 1" if of_shares(constraint) else "in its own unit"
             raise ConstraintError(
                 f"tolerances must be numbers, 0 or more, {unit}, found {tolerance!r}; or pass how "
                 "many models to train"
             )
 
-    def check_varied(self, varied: Sequence[Constraint]) -> None:
+    def check_varied(self, varied: Sequence[GroupConstraint]) -> None:
         """Refuse to share a tolerance between figures of different units."""
         units = dict.fromkeys(figure_of(c) for c in varied)
         if len(units) > 1:
@@ -344,9 +340,7 @@ class Numbers:
         if not found:
             raise nothing_to_vary()
         self.check_varied(found)
-        asked = {
-            c.at_most if isinstance(c, EachAtMost) else getattr(c, "tolerance", 0.0) for c in found
-        }
+        asked = {c.limit for c in found}
         if len(asked) > 1:
             raise several_tolerances(asked)
         return float(asked.pop())
@@ -402,7 +396,7 @@ def kind_of(estimator: Any, constraint: ConstraintLike, what: str) -> Decisions 
         )
     if engine is not None:
         return OF_NUMBERS if isinstance(engine, RegressorMixin) else DECISIONS
-    return OF_NUMBERS if any(map(_is_of_numbers, _listed(constraint))) else DECISIONS
+    return OF_NUMBERS if any(map(is_of_numbers, listed(constraint))) else DECISIONS
 
 
 def kind_of_model(model: Any) -> Decisions | Numbers:
@@ -418,29 +412,6 @@ def _distinct(y: ArrayLike) -> np.ndarray:
         return np.unique(as_column(y))
     except TypeError:
         return np.empty(0)
-
-
-def _is_of_numbers(constraint: Any) -> bool:
-    """Whether a constraint is on numbers; a name may be of both kinds."""
-    if isinstance(constraint, str):
-        return constraint in DEFAULTS
-    moments = getattr(constraint, "moments", ())
-    return any(isinstance(as_moment(m), NumberMoment) for m in moments)
-
-
-def _listed(constraint: Any) -> list[Any]:
-    if constraint is None:
-        return []
-    return list(constraint) if isinstance(constraint, list | tuple) else [constraint]
-
-
-def is_varied(constraint: Any) -> bool:
-    """Whether a curve varies the tolerance of a constraint, or the bound of every group."""
-    compares = isinstance(constraint, OfAllGroups) and hasattr(constraint, "tolerance")
-    known = isinstance(constraint, str | Parity | TwoSided | EachAtMost)
-    if isinstance(constraint, str) and constraint == FOUR_FIFTHS:  # whose limit is a ratio
-        return False
-    return known or compares
 
 
 def several_tolerances(found: Iterable[float]) -> ConstraintError:
@@ -460,52 +431,31 @@ def nothing_to_vary() -> ConstraintError:
     )
 
 
-def with_tolerance(constraint: Any, tolerance: float) -> Any:
-    """A constraint or several, with another tolerance wherever there is one to vary."""
-    if isinstance(constraint, list | tuple):
-        return type(constraint)(with_tolerance(c, tolerance) for c in constraint)
-    if isinstance(constraint, str) or not is_varied(constraint):
-        return constraint
-    if isinstance(constraint, EachAtMost):
-        return replace(constraint, at_most=tolerance)
-    if isinstance(constraint, Parity):
-        return replace(
-            constraint, tolerance=tolerance, has_own_tolerance=True, automatic=False
-        )  # fmt: skip
-    if isinstance(constraint, TwoSided):
-        return replace(constraint, tolerance=tolerance, automatic=False)
-    return replace(constraint, tolerance=tolerance)
-
-
 def asks_nothing(constraint: Any, tolerance: float) -> bool:
     """Whether any figure is within a tolerance: of shares 1 or more, of others infinity."""
-    return tolerance >= 1 if _of_shares(constraint) else not np.isfinite(tolerance)
+    return tolerance >= 1 if of_shares(constraint) else not np.isfinite(tolerance)
 
 
-def _of_shares(constraint: Any) -> bool:
-    """Whether a tolerance is a share of rows: of rates, and of distributions."""
-    listed, named = _listed(constraint), Numbers.constraint
-    return not any(map(_is_of_numbers, listed)) or any(
-        isinstance(c, SameDistribution) or (isinstance(c, str) and c == named) for c in listed
-    )
-
-
-def figure_of(constraint: Constraint) -> str:
+def figure_of(constraint: GroupConstraint) -> str:
     """What is held to the tolerance of a constraint, in words."""
-    if isinstance(constraint, EachAtMost):
-        return "largest mean loss of a group"
-    if not isinstance(constraint, OneMoment):
-        return COMPARED["distance" if isinstance(constraint, SameDistribution) else "a_over_e"]
-    moment = as_moment(constraint.moment)
+    by_figure = {
+        "figure": "largest mean loss of a group",
+        "distance": COMPARED["distance"],
+        "actual over expected": COMPARED["a_over_e"],
+    }
+    if constraint.judged in by_figure:
+        return by_figure[constraint.judged]
+    moment = as_moment(constraint.moments[0])
     if isinstance(moment, ClassMoment):
         return OVER_CLASSES
     if not isinstance(moment, NumberMoment):
         return "gap between groups"
-    share = ", as a share of everyone's" if getattr(constraint, "relative", False) else ""
-    return COMPARED[f"mean_{moment.name}"] + share
+    return COMPARED[f"mean_{moment.name}"] + ", as a share of everyone's" * constraint.relative
 
 
-def worst_of(verdicts: Sequence[Verdict], constraints: Sequence[Constraint]) -> dict[str, float]:
+def worst_of(
+    verdicts: Sequence[Verdict], constraints: Sequence[GroupConstraint]
+) -> dict[str, float]:
     """The largest figure among those that a curve varies, with its interval."""
     found = []
     for verdict, c in zip(verdicts, constraints, strict=True):

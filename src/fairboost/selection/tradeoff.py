@@ -28,10 +28,11 @@ from fairboost.cluster.training import is_dask_estimator
 from fairboost.data.holdout import SHARE
 from fairboost.engines.signals import heeding_signals
 from fairboost.exceptions import ConstraintError, InvalidInputError
-from fairboost.fairness.constraints import Constraint, ConstraintLike, ConstraintName
-from fairboost.fairness.minimax import Minimax
-from fairboost.fairness.numbers import EachAtMost, NamedNumbers
+from fairboost.fairness.base import GroupConstraint
+from fairboost.fairness.constraints import ConstraintLike, ConstraintName
+from fairboost.fairness.numbers import NamedNumbers
 from fairboost.fairness.operating_points import OperatingPoint
+from fairboost.fairness.varied import is_varied, with_tolerance
 from fairboost.plots import TradeoffDisplay
 from fairboost.search.protocol import chosen_within
 from fairboost.selection.kinds import (
@@ -43,11 +44,9 @@ from fairboost.selection.kinds import (
     as_merits,
     asks_nothing,
     figure_of,
-    is_varied,
     kind_of,
     kind_of_model,
     nothing_to_vary,
-    with_tolerance,
     worst_of,
 )
 from fairboost.training.outcome import Training
@@ -405,7 +404,7 @@ class _Curve:
         varied = [c for c in self.wanted if is_varied(c)]
         if not varied:
             raise nothing_to_vary()
-        if any(isinstance(c, Minimax) for c in self.wanted):
+        if any(c.traits.simplex is not None for c in self.wanted):
             raise ConstraintError(
                 "minimax(...) has no tolerance to vary, and a stage cannot go on from its weights "
                 "of groups; leave it out of the curve, or fit a FairGBMClassifier with it"
@@ -431,9 +430,9 @@ class _Curve:
             self.base_training = Training(self.base, session.record(), trees)
         self.multipliers = session.state.dual.multipliers
 
-    def constraints(self, tolerance: float) -> tuple[Constraint, ...]:
+    def constraints(self, tolerance: float) -> tuple[GroupConstraint, ...]:
         """The constraints at a tolerance."""
-        found: tuple[Constraint, ...] = with_tolerance(self.wanted, tolerance)
+        found: tuple[GroupConstraint, ...] = with_tolerance(self.wanted, tolerance)
         return found
 
     def spaced(self, tolerances: Sequence[float] | int, first: dict[str, float]) -> list[float]:
@@ -441,7 +440,7 @@ class _Curve:
         if not isinstance(tolerances, int | np.integer):
             return sorted((float(t) for t in tolerances), reverse=True)
         # No loss is 0: what is asked for at most is that no group does worse than everyone.
-        bounded = any(isinstance(c, EachAtMost) for c in self.wanted)
+        bounded = any(c.varies and c.limited_by == "at_most" for c in self.wanted)
         least = first["loss"] if bounded else 0.0
         loosest = first["gap"]
         if asks_nothing(list(self.wanted), loosest):  # a ratio may be far from 1
@@ -494,7 +493,7 @@ class _Curve:
         return model, _line(model, figures, gap)
 
 
-def _constraints_of(model: FairModel) -> list[Constraint]:
+def _constraints_of(model: FairModel) -> list[GroupConstraint]:
     """The constraints of a fitted model, in the order of its verdicts."""
     assert model._measured is not None
     return [term.constraint for term in model._measured.terms]

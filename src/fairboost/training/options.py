@@ -24,9 +24,10 @@ from fairboost.data.holdout import HoldoutLike
 from fairboost.engines.port import LossTerms
 from fairboost.exceptions import InvalidInputError
 from fairboost.fairness.all_reduce import spread_over
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.calibration import by_name
 from fairboost.fairness.class_constraints import before_classes, resolve_for_classes
-from fairboost.fairness.constraints import Constraint, ConstraintLike, columns_of, resolve
+from fairboost.fairness.constraints import ConstraintLike, columns_of, resolve
 from fairboost.fairness.label_constraints import for_two_labels
 from fairboost.fairness.label_moments import further_moments
 from fairboost.fairness.minimax import check_confidence_applies
@@ -154,12 +155,12 @@ class TrainingOptions:
         named = {name for constraint in found for name in columns_of(constraint)}
         return [name for name in columns if name in named]
 
-    def _before_labels(self, columns: list[str]) -> tuple[Constraint, ...]:
+    def _before_labels(self, columns: list[str]) -> tuple[GroupConstraint, ...]:
         """The constraints, of no class yet."""
         asked = by_name(before_classes(self.constraint), self.tolerance)
         return resolve(asked, self.tolerance, columns)
 
-    def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
+    def constraints(self, columns: list[str]) -> tuple[GroupConstraint, ...]:
         """The constraints, in the form that the multipliers are for."""
         asked = by_name(self.constraint, self.tolerance)
         found = resolve(asked, self.tolerance, columns)
@@ -209,11 +210,11 @@ def _regression(layout: RowLayout, loss: Loss) -> Regression:
 class NumberOptions(TrainingOptions):
     """What the user asked for, by the names of ``FairGBMRegressor``'s parameters."""
 
-    def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
+    def constraints(self, columns: list[str]) -> tuple[GroupConstraint, ...]:
         """The constraints, with two sides."""
         return tuple(two_sided(c) for c in self._before_labels(columns))
 
-    def _before_labels(self, columns: list[str]) -> tuple[Constraint, ...]:
+    def _before_labels(self, columns: list[str]) -> tuple[GroupConstraint, ...]:
         """The constraints: there are no labels to wait for."""
         return resolve_numbers(self.constraint, self.tolerance, columns)
 
@@ -240,7 +241,7 @@ class ClassOptions(TrainingOptions):
     classes: Sequence[Any] | None = None
     costs: tuple[tuple[float, ...], ...] | None = None
 
-    def constraints(self, columns: list[str]) -> tuple[Constraint, ...]:
+    def constraints(self, columns: list[str]) -> tuple[GroupConstraint, ...]:
         """The constraints, in the form that the multipliers are for."""
         asked = self.constraint, self.tolerance, columns
         found = resolve_for_classes(*asked, self.labels, self.classes)

@@ -86,7 +86,7 @@ class Training:
 
         The largest error of a group; of several such wishes, their sum.
         """
-        wishes = [t for t in self.record.terms if hasattr(t.constraint, "simplex")]
+        wishes = [t for t in self.record.terms if t.constraint.traits.simplex is not None]
         if not wishes:
             return None
         record, out = self.record, np.zeros(len(self.record.iterates))
@@ -197,7 +197,8 @@ def limits_of(terms: Sequence[Term], confidence: float | None) -> tuple[str, Boo
         Those that are to be as small as they can be, and have no limit.
     """
     counts = [len(t.inequalities) for t in terms]
-    wished = np.repeat([hasattr(t.constraint, "simplex") for t in terms], counts).astype(bool)
+    no_limit = [t.constraint.traits.simplex is not None for t in terms]
+    wished = np.repeat(no_limit, counts).astype(bool)
     plain = confidence is None and not wished.any()
     return "violations" if plain else "aimed", wished
 

@@ -24,7 +24,6 @@ from fairboost.fairness.constraints import Constraint, columns_of
 from fairboost.fairness.means import NUMBERS
 from fairboost.fairness.operating_points import OperatingPoint
 from fairboost.fairness.rates import as_moment
-from fairboost.fairness.ratios import RatioParity
 from fairboost.fairness.realised_rate import check_against, check_resolution
 from fairboost.kernel.device import Device
 from fairboost.kernel.threads import Threads, thread_count
@@ -233,9 +232,9 @@ def _hold_out(
     asked = request.options.holdout if counted.labels else None
     rng = np.random.default_rng(request.seed)
     labels = not_spared(counted, cells) if spare else frozenset(cells.labels.tolist())
-    ratios = any(isinstance(t.constraint, RatioParity) for t in terms)
+    in_turns = all(t.constraint.traits.in_turns for t in terms)
     need: holdout.FoldNeed = "stage" if request.is_stage else "usual"
-    if ratios or isinstance(point, OperatingPoint):
+    if not in_turns or isinstance(point, OperatingPoint):
         need = "exacting"
     worth = _worth(request, terms)
     device = request.engine.device

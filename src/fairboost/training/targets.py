@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from fairboost._typing import FloatArray
 from fairboost.data.cells import Cells, build_cells
 from fairboost.data.validation import CheckedRows
 from fairboost.exceptions import InvalidInputError
-from fairboost.fairness.constraints import Constraint, columns_of
-from fairboost.fairness.numbers import Calibrated
+from fairboost.fairness.base import GroupConstraint
+from fairboost.fairness.constraints import columns_of
 from fairboost.kernel.losses import Loss
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -90,7 +91,7 @@ def figures_of(data: CheckedRows, columns: Sequence[str]) -> TargetFigures:
     return TargetFigures(float(actual.min()), float(actual.max()), cells, np.array(sums))
 
 
-def check_targets(found: TargetFigures, constraints: Sequence[Constraint]) -> None:
+def check_targets(found: TargetFigures, constraints: Sequence[GroupConstraint]) -> None:
     """Refuse targets and tolerances of which nothing could come."""
     width = found.most - found.least
     if width == 0:
@@ -99,12 +100,10 @@ def check_targets(found: TargetFigures, constraints: Sequence[Constraint]) -> No
             "learn; check the column"
         )
     for c in constraints:
-        if isinstance(c, Calibrated):
-            _check_ratios(found, columns_of(c), c.within)
-        moment = getattr(c, "moment", None)
-        limit = float(getattr(c, "tolerance", 0.0))
-        in_its_unit = getattr(moment, "name", "") == "prediction"
-        if in_its_unit and not getattr(c, "relative", False) and limit > width:
+        if c.judged == "actual over expected":
+            _check_ratios(found, columns_of(c), cast(Any, c).within)
+        limit, in_its_unit = c.tolerated, c.judged == "gap" and c.name == "prediction"
+        if in_its_unit and not c.relative and limit > width:
             raise InvalidInputError(
                 f"tolerance={limit:g} is larger than the range of y, {width:g}, so it asks "
                 "for nothing; it has the unit of the prediction. For a share of the mean "

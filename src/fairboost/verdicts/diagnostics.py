@@ -13,7 +13,6 @@ from fairboost._warnings import warn
 from fairboost.data.cells import Cells
 from fairboost.exceptions import FairnessWarning, NotMetWarning, SmallCellWarning
 from fairboost.fairness.binding import Term, rows_that_count
-from fairboost.fairness.constraints import Parity
 from fairboost.fairness.rates import Rate
 from fairboost.fairness.realised_rate import RealisedRate
 from fairboost.metrics.intervals import wilson
@@ -201,9 +200,7 @@ def unsettled(terms: Sequence[Term], rounds: FloatArray) -> str:
     rounds : (n_rounds, n_moments) float64
         The moments in the rounds around the one that was kept.
     """
-    if any(
-        isinstance(t.constraint, Parity) for t in terms
-    ):  # the paper's multipliers, which swing
+    if any(t.constraint.traits.leads for t in terms):  # the paper's multipliers, which swing
         return ""
     moved = np.abs(np.diff(rounds, axis=0)).sum(axis=0)
     # Beside the trend, and there and back counted once.
@@ -211,7 +208,7 @@ def unsettled(terms: Sequence[Term], rounds: FloatArray) -> str:
     spans, column = np.ptp(rounds, axis=0), 0
     worst: tuple[float, str] = (0.0, "")
     for t in terms:
-        limit = max(SWING, float(getattr(t.constraint, "tolerance", 0.0)))
+        limit = max(SWING, t.constraint.tolerated)
         for m, moment in enumerate(t.moments):
             for g in range(len(t.groups)):
                 span, swing, rows = spans[column], swings[column], max(t.rows[m, g], 1.0)

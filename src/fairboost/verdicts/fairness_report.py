@@ -765,7 +765,7 @@ def _in_order(rates: GroupMoments) -> list[int]:
 def _folded(measured: MeasuredRates) -> tuple[str, ...]:
     """Names of the moments that are read only by constraints with a farthest figure."""
     terms = measured.terms
-    pairs = [(m.name, hasattr(t.constraint, "farthest")) for t in terms for m in t.moments]
+    pairs = [(m.name, t.constraint.traits.folds) for t in terms for m in t.moments]
     single = {name for name, folds in pairs if not folds}
     return tuple(dict.fromkeys(name for name, folds in pairs if folds and name not in single))
 

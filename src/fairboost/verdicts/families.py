@@ -12,8 +12,6 @@ from typing import Protocol, TypeVar
 
 from fairboost.fairness.binding import Term
 from fairboost.fairness.classes import ClassMoment
-from fairboost.fairness.constraints import Parity
-from fairboost.fairness.two_sided import TwoSided
 
 MANY = 4
 """Constraints from which on they are told as one."""
@@ -53,10 +51,10 @@ def families_of(terms: Sequence[Term]) -> tuple[str, ...]:
     members: dict[tuple[object, ...], list[int]] = {}
     for number, term in enumerate(terms):
         c = term.constraint
-        if isinstance(c, Parity | TwoSided) and isinstance(c.moment, ClassMoment):
-            kind = c.moment.name.partition("[")[0]
+        if c.judged == "gap" and isinstance(term.moments[0], ClassMoment):
+            kind = term.moments[0].name.partition("[")[0]
             alike = "matrix" if kind in ("recall", "confused") else kind
-            members.setdefault((alike, term.by, c.tolerance, c.relative), []).append(number)
+            members.setdefault((alike, term.by, c.limit, c.relative), []).append(number)
     out = [""] * len(terms)
     for (_, by, tolerance, relative), numbers in members.items():
         if len(numbers) < MANY:

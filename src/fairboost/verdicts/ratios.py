@@ -58,7 +58,7 @@ def judge_ratio(
         to, to_errors = _compared_with(constraint, rates, logarithms, errors)
         values, around = logarithms - to, errors - to_errors
         low = float(np.exp(np.quantile((values + around).min(axis=1), (1.0 - level) / 2)))
-        at_once = constraint.at_once(len(r))
+        at_once = constraint.at_once(len(r), len(r))
         reach = -float(ndtri((1.0 - level) / (2 * at_once))) * around.std(axis=0)
         high = float(np.exp((values + np.maximum(reach, 0.0)).min()))
     return value, float(min(max(low, 0.0), value)), float(max(min(high, 1.0), value))

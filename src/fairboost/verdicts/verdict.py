@@ -13,8 +13,10 @@ column, the gap is the largest of those within its values. Rows of different str
 independently, so the low ends of S strata hold together at ``level`` if each holds at
 ``level ** (1 / S)``; the high end is the largest of all strata.
 
-A constraint that is no parity and no bound is judged by its largest violation, by the delta
-method. It may say what that is in words of its own, see :class:`OwnFigure`.
+What is held to the limit a constraint says itself (``judged``). One that is no parity and no bound
+is judged by its largest violation, by the delta method. It may say what that is in words of its
+own: its ``figure`` is then the largest violation plus the limit, so that the constraint is met
+where the figure is at most the limit.
 """
 
 from __future__ import annotations
@@ -22,19 +24,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import ndtri
 
 from fairboost._text import interval, places, plain_number
 from fairboost._typing import FloatArray
+from fairboost.fairness.base import GroupConstraint
 from fairboost.fairness.binding import Term
-from fairboost.fairness.constraints import Bound, Constraint, Parity, unit_of
+from fairboost.fairness.constraints import unit_of
 from fairboost.fairness.moments import Farthest, GroupMoments
-from fairboost.fairness.numbers import Calibrated, SameDistribution
-from fairboost.fairness.ratios import Floor, RatioParity
-from fairboost.fairness.two_sided import TwoSided, two_sided
 from fairboost.metrics.intervals import rows_to_tell
 from fairboost.metrics.sampling import (
     SamplingLaw,
@@ -72,26 +72,6 @@ the size of the figures that are compared."""
 
 MOST_ROWS = 1e12
 """Where certainty takes more rows, no number of them is named."""
-
-
-class OwnFigure(Protocol):
-    """What a constraint may offer, so that a verdict on it is more than a bare violation.
-
-    The figure is the largest violation plus the limit, so that the constraint is met where the
-    figure is at most the limit. A constraint with a figure has all of these; ``least``, what the
-    figure cannot be below (0, for a distance), and ``figure_name``, what to call it, are looked
-    for and may be missing.
-    """
-
-    @property
-    def limit(self) -> float:
-        """What the figure may be at most."""
-
-    def figure(self, moments: GroupMoments) -> float:
-        """What is held to the limit."""
-
-    def words(self, by: str) -> str:
-        """The constraint in words, given the columns whose groups it reads."""
 
 
 def status_of(
@@ -149,8 +129,7 @@ class Verdict:
     measure : {"gap", "rate", "mean", "ratio", "least rate", "figure", "violation"}
         What is held to the limit: the largest difference between groups, a bounded rate, a
         bounded mean, the smallest ratio of a group, the smallest rate of a group, the figure that
-        a constraint of the user's own has for itself (:class:`OwnFigure`), or the largest
-        violation of one that has none.
+        a constraint has for itself, or the largest violation of one that has none.
     value, low, high : float
         The figure, and what it is at least and at most.
     limit : float
@@ -294,7 +273,7 @@ def judge(
     law = ShareLaw(term.correlations) if law is None else law
     text, measure, limit, counted = _asked(term, law)
     value, low, high = _figure(term, rates, tell, level, law)
-    units = unit_of(rates, getattr(term.constraint, "relative", False))
+    units = unit_of(rates, term.constraint.relative)
     if measure not in ("violation", "figure", *AT_LEAST):
         widest = float(units.min())
         low, high = max(low, law.range[0] / widest), min(high, law.range[1] / widest)
@@ -312,45 +291,27 @@ def judge(
             needed = _rows_needed(measure, value, limit * unit, rates, counted, level, law)
         if needed is not None and needed <= smallest[1]:
             needed = None
-    named = str(getattr(term.constraint, "figure_name", "")) if measure == "figure" else ""
+    named = term.constraint.figure_name if measure == "figure" else ""
     verdict = Verdict(text, measure, value, low, high, limit, status, *smallest, needed, named)
     said = [_say(verdict, term, rates), _not_judged(term, rates, text)]
     return verdict, " ".join(filter(None, said))
+
+
+FIGURES = "distance", "actual over expected", "figure"
+"""What a constraint may be judged by that is a figure of its own."""
 
 
 def _asked(term: Term, law: SamplingLaw) -> tuple[str, Measure, float, FloatArray]:
     """The constraint in words, what is held to which limit, and the rows of the groups in it."""
     c, by = term.constraint, term.by_in_words
     rows: FloatArray = term.rows.min(axis=0)
-    if isinstance(c, Parity | TwoSided):
-        of = " of everyone's" * c.relative
-        of += f" of the same {', '.join(c.given)}" * bool(c.relative and c.given)
-        text = f"{c.moment.title} equal by {by}, tolerance {plain_number(c.tolerance)}{of}"
-        return text, "gap", c.tolerance, rows
-    if isinstance(c, Bound):
-        g = term.groups.names.index(c.group)
-        text = f"{c.moment.title} of {term.groups.label(g)} at most {plain_number(c.at_most)}"
-        rows = np.where(np.arange(len(rows)) == g, rows, np.inf)
-        return text, "rate" if isinstance(law, ShareLaw) else "mean", c.at_most, rows
-    if isinstance(c, RatioParity):
-        return c.words(by), "ratio", c.ratio, rows
-    if isinstance(c, Floor):
-        return c.words(by), "least rate", c.at_least, rows
-    if (own := _own_figure(c)) is not None:
-        return own.words(by), "figure", float(own.limit), rows
-    return f"{getattr(c, 'name', type(c).__name__)} by {by}", "violation", 0.0, rows
-
-
-def _own_figure(constraint: Constraint) -> OwnFigure | None:
-    """The constraint, where it has a figure of its own; one that stands for another asks that."""
-    if all(hasattr(constraint, part) for part in ("figure", "limit", "words")):
-        return cast(OwnFigure, constraint)
-    return None
-
-
-def _as_judged(constraint: Any) -> Any:
-    """The constraint, or what it is judged by where training weighs its violations."""
-    return getattr(constraint, "as_judged", constraint)
+    if c.one_group is not None:
+        g = term.groups.names.index(c.one_group)
+        by, rows = term.groups.label(g), np.where(np.arange(len(rows)) == g, rows, np.inf)
+    measure: Any = "figure" if c.judged in FIGURES else c.judged
+    if measure == "rate" and not isinstance(law, ShareLaw):
+        measure = "mean"
+    return c.words(by), measure, float(c.limit), rows
 
 
 def _scale(measure: Measure, rates: GroupMoments, law: SamplingLaw) -> float:
@@ -369,42 +330,48 @@ def _figure(
 ) -> tuple[float, float, float]:
     """What is held to the limit, and the ends of its interval, perhaps beyond its range."""
     law = ShareLaw(term.correlations) if law is None else law
-    c = two_sided(term.constraint)
-    if isinstance(c, TwoSided):
+    c: Any = term.constraint
+    r, n = rates.values[0], rows[0]
+    if c.judged == "gap":
         units, parts = unit_of(rates, c.relative), rates.parts()
-        r, n = rates.values[0], rows[0]
         return judge_gap(r, n, level, law.at(0), units=units, parts=parts)
-    if isinstance(c, RatioParity):
-        return judge_ratio(c, rates, rows[0], level, law.at(0))
-    if isinstance(c, Floor):
-        return judge_floor(rates.values[0], rows[0], level, law.at(0))
-    if isinstance(c, Bound):
-        at = 0, rates.groups.index(c.group)
+    if c.judged == "ratio":
+        return judge_ratio(c, rates, n, level, law.at(0))
+    if c.judged == "least rate":
+        return judge_floor(r, n, level, law.at(0))
+    if c.judged == "actual over expected":
+        v, errors = errors_of_violations(c.as_judged, rates, rows, law)
+        return judge_farthest_ratio(*_ratios(c, rates, rows, v, errors), level)
+    if c.judged == "rate":
+        at = 0, rates.groups.index(c.one_group)
         value = float(rates.values[at])
         ends = law.at(at).interval(rates.values[at], rows[at], level)
         low, high = map(float, ends)
-    elif isinstance(c, SameDistribution):
+    elif c.judged == "distance":
         at_once = distances_at_once(*rates.values.shape)
         found = judge_distances(rates.values, rates, rows, level, at_once)
         value, low, high = (float(x.max()) for x in found)
     else:
-        v, errors = errors_of_violations(_as_judged(c), rates, rows, law)
-        if isinstance(c, Calibrated):
-            return judge_farthest_ratio(*_ratios(c, rates, rows, v, errors), level)
-        own = _own_figure(c)
-        moved = 0.0 if own is None else own.figure(rates) - float(v.max())
-        least = float(getattr(c, "least", -np.inf))
-        # One violation is the largest in truth; those beside it may seem larger by chance. A
-        # distance is among the violations twice, once for each sign.
-        at_once = len(v) * (2 if least == -np.inf else 1)
-        near, far = (-float(ndtri((1 - level) / n)) * errors for n in (at_once, 2))
-        value, low, high = (float(x.max()) + moved for x in (v, v - near, v + far))
-        low = max(low, least)
+        value, low, high = _largest(c, rates, rows, level, law)
     return value, min(low, value), max(high, value)
 
 
+def _largest(
+    c: GroupConstraint, rates: GroupMoments, rows: FloatArray, level: float, law: SamplingLaw
+) -> tuple[float, float, float]:
+    """The largest violation, or the figure as far from its limit, by the delta method."""
+    v, errors = errors_of_violations(c.as_judged, rates, rows, law)
+    moved = c.figure(rates) - float(v.max()) if c.judged == "figure" else 0.0
+    # One violation is the largest in truth; those beside it may seem larger by chance. A distance
+    # is among the violations twice, once for each sign.
+    at_once = len(v) * (2 if c.least == -np.inf else 1)
+    near, far = (-float(ndtri((1 - level) / n)) * errors for n in (at_once, 2))
+    value, low, high = (float(x.max()) + moved for x in (v, v - near, v + far))
+    return value, max(low, c.least), high
+
+
 def _ratios(
-    c: Calibrated, rates: GroupMoments, rows: FloatArray, v: FloatArray, errors: FloatArray
+    c: Any, rates: GroupMoments, rows: FloatArray, v: FloatArray, errors: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Actual over expected where there is one, the errors, and rows that tell."""
     judged = c.read(rates)[2]
@@ -428,25 +395,20 @@ def judge_farthest(
     farthest, figures : Farthest, (3, n_groups) float64
         The figures, and the ends of their intervals; None of a constraint that offers none.
     """
-    own, of = _own_figure(term.constraint), term.constraint
-    offered = getattr(of, "farthest", None) or getattr(of, "by_group", None)
-    if own is None or offered is None:
+    c = term.constraint
+    found = c.farthest(rates) or c.by_group(rates) if c.judged in FIGURES else None
+    if found is None:
         return None
-    found: Farthest = offered(rates)
-    if isinstance(of, SameDistribution):
+    if c.judged == "distance":
         sizes = judge_distances(rates.values, rates, rows, level, distances_at_once(len(rows), 1))
         return found, np.stack([size.max(axis=0) for size in sizes])
-    c = getattr(of, "as_judged", of)
-    violations = np.asarray(c.violations(rates), np.float64)
-    units = np.eye(len(violations))[found.inequalities]
-    slopes = np.stack([c.pullback(rates, unit) for unit in units])
-    errors = law.errors(slopes, rates.values, rows)
-    value = violations[found.inequalities] + own.limit + found.around
-    if isinstance(of, Calibrated):
+    violations, every = errors_of_violations(c.as_judged, rates, rows, law)
+    value = violations[found.inequalities] + c.limit + found.around
+    errors = every[found.inequalities]
+    if c.judged == "actual over expected":
         return found, np.stack([value, *judge_over_expected(value, errors, rows[0], level)])
     reach = float(ndtri(0.5 + level / 2)) * errors
-    least = float(getattr(of, "least", -np.inf))
-    return found, np.stack([value, np.maximum(value - reach, least), value + reach])
+    return found, np.stack([value, np.maximum(value - reach, c.least), value + reach])
 
 
 def _rows_needed(
@@ -552,10 +514,8 @@ def _on_ratio(v: Verdict, term: Term, rates: GroupMoments) -> str:
 
 def _not_judged(term: Term, rates: GroupMoments, text: str) -> str:
     """What of a constraint the rows leave open, where it can tell."""
-    if not hasattr(term.constraint, "not_judged"):
-        return ""
     labels = [term.groups.label(g) for g in range(len(term.groups))]
-    found = str(term.constraint.not_judged(rates, labels))
+    found = term.constraint.not_judged(rates, labels)
     return f"{text}: {found}" if found else ""
 
 
@@ -564,7 +524,7 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
     if v.measure == "gap":
         (r,), (n,) = rates.values, term.rows
         digits = max(places(*r) - 1, 0)
-        scaled = r / unit_of(rates, getattr(term.constraint, "relative", False))
+        scaled = r / unit_of(rates, term.constraint.relative)
         groups = max(
             (np.arange(len(r))[part] for part in rates.parts()),
             key=lambda part: float(np.ptp(scaled[part])),
@@ -576,15 +536,15 @@ def _worst(v: Verdict, term: Term, rates: GroupMoments) -> str:
         return f" Farthest apart: {' and '.join(ends)}."
     if v.measure in AT_LEAST:
         (r,), (n,) = rates.values, term.rows
-        c = term.constraint
-        low = int((c.ratios(rates) if isinstance(c, RatioParity) else r).argmin())
+        c: Any = term.constraint
+        low = int((c.ratios(rates) if c.judged == "ratio" else r).argmin())
         text = f" Lowest: {term.groups.label(low)} ({r[low]:.3f} on {n[low]:,.0f} rows)"
-        if isinstance(c, RatioParity) and c.of == "largest":
+        if c.judged == "ratio" and c.of == "largest":
             others = next(p for p in rates.parts() if low in np.arange(len(r))[p])
             at = int(np.arange(len(r))[others][r[others].argmax()])
             text += f"; highest: {term.groups.label(at)} ({r[at]:.3f} on {n[at]:,.0f} rows)"
         return f"{text}."
     if v.measure == "figure":
-        k = int(np.argmax(_as_judged(term.constraint).violations(rates)))
+        k = int(np.argmax(term.constraint.as_judged.violations(rates)))
         return f" The largest violation: {_named_violation(term.inequalities[k])}."
     return ""
