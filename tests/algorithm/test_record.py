@@ -1,6 +1,6 @@
 """The record of a training: what it says of the rounds, and what it does not hold."""
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -58,24 +58,6 @@ def test_moments_are_those_of_each_term(played):
     frame = record.to_frame()
     shown = frame.filter(like="rate: ").to_numpy()
     np.testing.assert_array_equal(shown, record.column("moments")[:3])
-
-
-def test_what_moments_move_by_does_not_count_their_trend(played):
-    """The loss of all boosters falls in early rounds: that is no luck of any of them."""
-    _, record = played
-    rng = np.random.default_rng(0)
-    noise = rng.normal(0, 0.01, (200, 9, len(record.after_last.moments)))
-    trend = np.linspace(0, 8, 9)[:, np.newaxis]
-
-    def wobble(moments):
-        rounds = tuple(replace(record.after_last, moments=m) for m in moments)
-        return replace(record, rounds=rounds, after_last=None).wobble_at(4)[0]
-
-    steady = np.array([wobble(moments) for moments in noise])
-    falling = np.array([wobble(moments - 0.1 * trend) for moments in noise])
-    np.testing.assert_allclose(falling, steady, rtol=1e-9)
-    # Differences of independent figures have twice their variance, whatever the trend.
-    assert steady.mean() == pytest.approx(2 * 0.01**2, rel=0.2)
 
 
 def test_the_threshold_is_shown_where_it_moves(played):

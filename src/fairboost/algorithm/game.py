@@ -148,7 +148,7 @@ class Game:
             self.map.per_row,
             layout.measured_terms,
             confidence,
-            layout.holdout.kind == "cross",
+            layout.holdout.allowance,
             np.concatenate(answers or [np.empty(0)]),
         )
         pairs = list(zip(terms, answers, strict=True))

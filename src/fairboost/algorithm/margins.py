@@ -43,10 +43,6 @@ CAUTION, INSIDE = 0.5, 0.25
 """Standard errors to stay inside the limit by where no confidence is asked for, and the share of
 the tolerance that this is at most (``benchmarks/settling.md``)."""
 
-ANOTHER_MODEL = 1.3
-"""Errors out of fold, in standard errors of sampling, where a confidence is asked for: the model
-kept is none of those measured (``benchmarks/verdicts.md``)."""
-
 OF_ITSELF, FASTEST = 2.0, 25.0
 """The unit of a bound is its multiplier times the first, if that is more than the unit is, and at
 most its unit times the second: a bound that cannot be met must not send a multiplier to
@@ -88,8 +84,8 @@ class Margins:
         The constraints, bound to the rows on which moments are measured.
     confidence : float, optional
         That the user asked for.
-    out_of_fold : bool
-        Whether moments are those of models that each leave out a fold.
+    allowance : float
+        Variance of moments over that of sampling (:attr:`Holdout.allowance`).
     answers : (n_moments,) float64, optional
         How far each answers to what is pushed (:func:`answers_of`); 1 if left out.
     """
@@ -100,7 +96,7 @@ class Margins:
         per_row: FloatArray,
         terms: Sequence[Term],
         confidence: float | None,
-        out_of_fold: bool = False,
+        allowance: float = 1.0,
         answers: FloatArray | None = None,
     ) -> None:
         self.task, self.per_row, self.terms = task, per_row, terms
@@ -121,7 +117,7 @@ class Margins:
             pairs = zip(terms, counts, strict=True)
             at_once = [max(t.constraint.at_once(len(t.groups), k), 2) for t, k in pairs]
             self.z = np.repeat([-ndtri((1 - confidence) / k) for k in at_once], counts)
-            self.z *= ANOTHER_MODEL if out_of_fold else 1.0
+            self.z *= np.sqrt(allowance)
             self.most = 1.0
         self.latest: tuple[list[Matrix], Matrix, FloatArray] | None = None
         self.may_be_flat = False

@@ -21,9 +21,6 @@ from fairboost.data.holdout import Holdout
 from fairboost.fairness.binding import Term, slices
 from fairboost.fairness.derived import shown_labels, shown_term
 
-NEARBY = 4
-"""Rounds before and after an iterate in which it is seen how far moments move."""
-
 
 @dataclass(frozen=True)
 class Round:
@@ -135,21 +132,6 @@ class Record:
         """The exact moments of f_iterate, one flat array per term."""
         found = self.iterates[iterate].moments
         return tuple(found[part] for part in slices([t.counted.size for t in self.terms]))
-
-    def wobble_at(self, iterate: int) -> tuple[FloatArray, ...]:
-        """Mean square of what moments move by in one of the rounds around f_iterate, by term.
-
-        Beside their trend: boosters that leave out different folds follow the same one, so that
-        what all of them lose or gain in a round is no luck of any.
-        """
-        first = min(max(iterate - NEARBY, 1), len(self.iterates) - 1)  # f_0 is no model
-        near = np.array([self._shown(r) for r in self.iterates[first : iterate + NEARBY + 1]])
-        moved = np.diff(near, axis=0)
-        if len(moved) > 1:
-            moved = (moved - moved.mean(axis=0)) * np.sqrt(len(moved) / (len(moved) - 1))
-        mean = np.square(moved).mean(axis=0) if len(moved) else np.zeros(near.shape[1])
-        sizes = [len(shown_labels(t)) or t.counted.size for t in self.terms]
-        return tuple(mean[part] for part in slices(sizes))
 
     @cached_property
     def _has_derived(self) -> bool:

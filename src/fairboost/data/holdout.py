@@ -48,6 +48,10 @@ SPARED = 0.25
 SPARED_ROWS = 200
 """But so many rows, as far as the whole share goes: the loss is read on them."""
 
+ANOTHER_BOOSTER = 2.8
+"""Variance in cross-fitting beyond that of sampling, times the number of folds: upper ends of gaps
+then hold in 94% of fits or more (``benchmarks/verdicts.md``)."""
+
 CROSS_BELOW_CELL = 2_000
 """``"auto"`` cross-fits if fewer held-out rows than this would count towards some group's rate. Of
 a rate at even odds their standard error is 0.011."""
@@ -103,6 +107,15 @@ class Holdout:
     def cuts(self) -> bool:
         """Whether a part of the user's rows is not trained on."""
         return self.kind in ("share", "both")
+
+    @property
+    def allowance(self) -> float:
+        """Variance of what is read, over that of sampling as many rows.
+
+        In cross-fitting the booster that is kept is none of those that leave out a fold, and what
+        they say of it is off by more, the fewer folds there are.
+        """
+        return 1.0 + ANOTHER_BOOSTER / self.n_folds if self.kind == "cross" else 1.0
 
     @property
     def is_outside(self) -> bool:

@@ -133,11 +133,7 @@ class Training:
         if len(around) > AROUND:
             rounds = np.array([r.moments for r in around])
             measured = replace(measured, unsettled=diagnostics.unsettled(record.terms, rounds))
-        if record.holdout.kind != "cross":
-            return measured
-        n_folds = record.holdout.n_folds
-        wobble = record.wobble_at(iterate)[: len(measured.terms)]  # totals come last
-        return replace(measured, wobble=wobble, n_folds=n_folds)
+        return replace(measured, allowance=record.holdout.allowance)
 
     def _worth(self, found: Round) -> dict[str, Any]:
         """What is said of a round beside its verdicts: what stood between it and the limits."""

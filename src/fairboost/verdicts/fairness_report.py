@@ -92,10 +92,6 @@ TRAINING_ROWS = (
     "These are {rates} of training rows, which trees fit: expect larger gaps among new people. "
     "holdout='auto' reads them on rows held out."
 )
-OUT_OF_FOLD, LUCK = {5: 1.2, 3: 1.5, 2: 2.0}, 1.5
-"""In cross-fitting: what the variance of sampling is multiplied by, by the number of folds (models
-of half of the rows differ more from one of all), and how many times what a rate moves by from one
-round to the next is one standard error more."""
 ON_TEST = "trust these rather than rows that training has used."
 FREE = (
     "No constraint was set for this model. Its {rates} show what the models under constraints "
@@ -126,17 +122,14 @@ class MeasuredRates:
         on it. A search holds out a share and cannot be asked for anything else.
     realised : RealisedRate, optional
         What the operating point came to.
-    wobble : tuple of (n_moments,) float64
-        In cross-fitting, the mean square of what each moment moves by from one round to the next,
-        beside its trend, one array per term; empty otherwise.
+    allowance : float
+        Variance of the moments over that of sampling as many rows: above 1 in cross-fitting.
     left_out : tuple of LeftOut
         Rates of groups with too few rows to be judged.
     decides_little : str
         What is wrong with decisions that say next to nothing about anyone, if these are such.
     chosen : str
         Among which models, and by which rows, this one was chosen, if it was.
-    n_folds : int
-        In cross-fitting, the number of folds.
     variances : tuple of (n_moments, n_groups) float64 or None
         Of terms that are of means, the variance of a single row's quantity, one array per term;
         None for a term of shares. An array of shape (n_moments, n_moments, n_groups) has the
@@ -172,11 +165,10 @@ class MeasuredRates:
     terms: tuple[Term, ...]
     kind: HoldoutKind | Literal["search"] = "share"
     realised: RealisedRate | None = None
-    wobble: tuple[FloatArray, ...] = ()
+    allowance: float = 1.0
     left_out: tuple[LeftOut, ...] = ()
     decides_little: str = ""
     chosen: str = ""
-    n_folds: int = 5
     variances: tuple[FloatArray | None, ...] = ()
     left_out_variances: tuple[float | None, ...] = ()
     unsettled: str = ""
@@ -199,21 +191,8 @@ class MeasuredRates:
             yield law_of(variance, term.rows, term.correlations, amounts)
 
     def telling_rows(self) -> Iterator[FloatArray]:
-        """Rows that would tell as much about each moment as was measured, term by term.
-
-        Those that count; fewer in cross-fitting. There moments are those of models that each leave
-        out a fold, and the model kept is another: it may have been luckier with its trees. How
-        much luck matters shows in how far one tree more moves a rate. With these constants,
-        intervals of rates and gaps hold in 92% of fits or more
-        (``benchmarks/verdicts.md``, ``folds.md``).
-        """
-        if not self.wobble:
-            yield from (term.rows for term in self.terms)
-            return
-        for (term, rates), law, wobble in zip(self.read(), self.laws(), self.wobble, strict=True):
-            variances = law.variances(rates.values, term.rows)
-            moved = wobble.reshape(variances.shape) / variances
-            yield 1.0 / (OUT_OF_FOLD[self.n_folds] / term.rows + LUCK**2 * moved)
+        """Rows that would tell as much about each moment as was measured, term by term."""
+        yield from (term.rows / self.allowance for term in self.terms)
 
     @property
     def rows(self) -> str:
@@ -280,7 +259,8 @@ def measure(
     decided = np.stack([positive, total - positive])
     left_out = rates_left_out(constraints, cells, decided)
     little = judge_decisions(cells, own, placed=point is not None)
-    return MeasuredRates(where, note, values, terms, kind, realised, (), left_out, little)
+    known = where, note, values, terms, kind, realised
+    return MeasuredRates(*known, left_out=left_out, decides_little=little)
 
 
 @dataclass(frozen=True, eq=False)
@@ -706,7 +686,7 @@ def _on_operating_point(measured: MeasuredRates, level: float) -> str:
     """What the operating point came to on some rows, in words."""
     if (found := measured.realised) is None:
         return ""
-    rows = found.rows / (OUT_OF_FOLD[measured.n_folds] if measured.kind == "cross" else 1.0)
+    rows = found.rows / measured.allowance
     low, high = map(float, wilson(found.value * rows, rows, level))
     target, at_least = found.point.target, found.point.at_least
     said = (
