@@ -126,6 +126,8 @@ class Game:
         Play the convex form, not the paper's.
     confidence : float, optional
         Add to each violation what it may be larger on all people, at this confidence.
+    label_power : float, default=1.0
+        :attr:`fairboost.engines.port.Engine.label_power`.
     """
 
     def __init__(
@@ -135,8 +137,10 @@ class Game:
         player: DualPlayer,
         convex: bool = False,
         confidence: float | None = None,
+        label_power: float = 1.0,
     ) -> None:
         self.task, self.layout, self.player = task, layout, player
+        self.label_power = label_power
         self.convex, self.confidence = convex, confidence
         terms = layout.terms
         self.map = MomentMap(layout.cells, terms, task.n_quantities)
@@ -305,7 +309,8 @@ class Game:
         if not known:
             return measured.settled()
         trained, *others = (some.settled() for some in known)
-        return of_the_kept(trained, measured.settled(), others, self.passes.unknown)
+        asked = self.passes.unknown, self.label_power
+        return of_the_kept(trained, measured.settled(), others, *asked)
 
     def _descend(
         self, state: State, scores: ScoreArray, cut: Cut

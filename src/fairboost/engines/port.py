@@ -315,6 +315,13 @@ class Engine(Protocol):
         """Whether a prefix of the ensemble is not what the model was at that round (DART)."""
 
     @property
+    def label_power(self) -> float:
+        """What knowing a label is worth to a booster falls with its rows, to this power.
+
+        1 where trees have as many leaves whatever the rows (:meth:`Passes.unknown`).
+        """
+
+    @property
     def predicts_otherwise(self) -> bool:
         """Whether scores of training rows are rounded otherwise than when they are predicted."""
 

@@ -418,7 +418,8 @@ class _Curve:
         request, engine, options = self.request, self.request.engine, self.request.options
         with heeding_signals():
             self.rows = lay_out_rows(request, self.constraints(0.0), spare=False)
-        session = Session(options.game(self.rows, request.loss_terms, Rest()))
+        power = request.engine.label_power
+        session = Session(options.game(self.rows, request.loss_terms, Rest(), power))
         diagnostics.warn_of_small_cells(self.rows.terms, self.rows.cells)
         trees: list[int] = []
         with closing(session), heeding_signals():
@@ -456,7 +457,8 @@ class _Curve:
     def _stage(self, tolerance: float) -> Training:
         rows = self.rows.with_constraints(self.constraints(tolerance))
         options = self.request.options
-        game = options.game(rows, self.request.loss_terms, options.player(self.kind.settling))
+        asked = options.player(self.kind.settling), self.request.engine.label_power
+        game = options.game(rows, self.request.loss_terms, *asked)
         base = self.base_training.record.iterates[-1]
         session = Session(game, game.start(self.multipliers, base.cut, base.moments))
         trees: list[int] = []

@@ -62,6 +62,7 @@ def of_the_kept(
     out_of_fold: Measured,
     others: Sequence[Measured],
     unknown: Callable[..., FloatArray],
+    power: float = 1.0,
 ) -> Measured:
     """What cross-fitting says of the booster that is kept, which leaves out no fold.
 
@@ -82,9 +83,11 @@ def of_the_kept(
         Each of these boosters on the rows that it is trained on.
     unknown : callable
         :meth:`Passes.unknown`.
+    power : float
+        :attr:`fairboost.engines.port.Engine.label_power`.
     """
     n = len(others)
-    share = (n - 1) / n  # of the rows; each row matters so much less to the one that has all
+    share = ((n - 1) / n) ** power  # each row matters so much less to the one that has all
     known = np.sum([m.every for m in others], axis=0) / (n - 1)
     loss = sum(m.loss for m in others) / (n - 1)
     sums = unknown(trained.every, out_of_fold.every, known, share)
@@ -225,7 +228,8 @@ class Passes(Protocol):
         out_of_fold, known : (n_sums, n_cells) float64
             The same by boosters that leave out a fold, of rows that they do not know and know.
         share : float
-            The share of all rows that these boosters know; the booster in question knows all.
+            What a row matters to the booster in question, which knows all, over what it matters to
+            these: the share of all rows that they know, or that to a power.
         """
 
     def loss(self, scores: ScoreArray, cut: Cut) -> float:

@@ -173,11 +173,13 @@ class TrainingOptions:
         layout: RowLayout,
         loss: LossTerms,
         player: DualPlayer | None = None,
+        label_power: float = 1.0,
     ) -> Game:
         """The game of these options on some rows; ``player`` may take the place of theirs."""
         convex = self.multipliers != "paper"
         task = self.task(layout, loss)
-        return Game(task, layout, player or self.player(), convex, self.asked_confidence)
+        asked = convex, self.asked_confidence, label_power
+        return Game(task, layout, player or self.player(), *asked)
 
     def task(self, layout: RowLayout, loss: LossTerms) -> LearningTask:
         """What is trained on some rows."""

@@ -33,7 +33,8 @@ def train(request: FitRequest, progress: bool) -> tuple[Training, Session]:
     engine = request.engine
     rate = engine.learning_rate * request.loss_terms.pace
     player = request.options.player(request.rounds_to_settle, rate)
-    session = Session(request.options.game(with_totals(rows), request.loss_terms, player))
+    asked = request.loss_terms, player, engine.label_power
+    session = Session(request.options.game(with_totals(rows), *asked))
     diagnostics.warn_of_small_cells(rows.terms, rows.cells)
     trees: list[int] = []
     with (

@@ -318,6 +318,11 @@ class LightGBMEngine:
         return options.is_dart(self.told)
 
     @property
+    def label_power(self) -> float:
+        """Trees have so many leaves as asked for."""
+        return 1.0
+
+    @property
     def predicts_otherwise(self) -> bool:
         """Whether leaves are linear, or LightGBM looks at few rows before it bins them.
 

@@ -59,6 +59,7 @@ class LinearEngine:
     library: ctypes.CDLL | None = None
     rescales_trees: bool = False
     predicts_otherwise: bool = False
+    label_power: float = 1.0
 
     device_name: ClassVar[str | None] = None
     device: ClassVar[Device | None] = None  # it has few weights, and no use for a GPU

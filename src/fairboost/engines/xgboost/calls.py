@@ -62,7 +62,8 @@ class ScoreReader:
             found = self.booster.predict(
                 self.matrix, output_margin=True, training=self.training, validate_features=False
             )
-            return np.asarray(found)
+            self.scores = np.asarray(found)
+            return self.scores
         failed = loaded.XGBoosterPredictFromDMatrix(
             self.booster.handle,
             self.matrix.handle,
