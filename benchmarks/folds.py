@@ -1,4 +1,4 @@
-"""What fewer folds, coarser bins and fewer trees of followers do to a model, on a known law.
+"""What folds, turns, and rates of the booster that is kept do to a model, on a known law.
 
 The law is that of benchmarks/verdicts.py: equal opportunity between two groups, here with a
 tolerance of .01 and 100 trees. Each fit draws its own rows and is judged on 200,000 new ones.
@@ -26,27 +26,24 @@ from xgboost import XGBClassifier
 from benchmarks.verdicts import GROUPS, draw
 from fairboost import FairGBMClassifier, at_fpr
 from fairboost._text import markdown_table
+from fairboost.algorithm.game import Session
 from fairboost.data.holdout import fold_count
 from fairboost.datasets import Loans, make_loans
-from fairboost.engines.lockstep import FOLLOWER_BINS
 from fairboost.exceptions import FairnessWarning
 
 TOLERANCE, TREES, ROWS = 0.01, 100, (4_000, 20_000)
-WAYS = [
-    *((folds, FOLLOWER_BINS, 2) for folds in (5, 3, 2)),
-    (None, 255, 2),
-    (None, FOLLOWER_BINS, 1),
-]
-HEAD = f"""# Folds, bins and trees in cross-fitting
+WAYS = [*((folds, 2, True) for folds in (5, 3, 2)), (None, 1, True), (None, 2, False)]
+HEAD = f"""# Folds, turns and rates in cross-fitting
 
 Made by `python -m benchmarks.folds`. The distribution of verdicts.md, equal opportunity, {TREES}
 trees of LightGBM, a tolerance of {TOLERANCE}; figures are on 200,000 new rows, over {{seeds}}
 draws of the rows each, with standard errors. A fit has {fold_count(4_000)} folds of 4,000 rows
-and {fold_count(20_000)} of 20,000 by default, and the boosters that leave out a fold at most
-{FOLLOWER_BINS} bins of a number. They take turns: in a round half of them grow a tree, with twice
-the learning rate. In each group of five lines, the last two are the default without the limit on
-bins, and without the turns. `in intervals`: the share of reported rates whose 95% interval
-contains the true rate.
+and {fold_count(20_000)} of 20,000 by default. Boosters that leave out a fold take turns: in a
+round half of them grow a tree, with twice the learning rate (`round`). `rates of`: the booster
+that is kept, as by default, or those that leave out a fold. In each group of five lines, the last
+two are the default without turns, and with rates out of fold. `off`: root mean square of the
+difference of the true gap, with its sign, and the reported one. `in intervals`: the share of
+reported rates whose 95% interval contains the true rate.
 
 """
 
@@ -56,9 +53,9 @@ def new_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return draw(200_000, 10**9)
 
 
-def one_fit(case: tuple[int, bool, int | None, int, int, int]) -> tuple[float, float, float]:
-    """Gap and accuracy on new rows, and the share of rates that are in their intervals."""
-    rows, aware, folds, bins, turns, seed = case
+def one_fit(case: tuple[int, bool, int | None, int, bool, int]) -> tuple[float, ...]:
+    """Gap, its error and accuracy on new rows, and the share of rates in their intervals."""
+    rows, aware, folds, turns, corrects, seed = case
     X, y, s = draw(rows, seed)
     features = slice(None) if aware else slice(0, -1)
     model = FairGBMClassifier(
@@ -72,9 +69,9 @@ def one_fit(case: tuple[int, bool, int | None, int, int, int]) -> tuple[float, f
             stack.enter_context(
                 patch("fairboost.data.holdout.fold_count", lambda n, need="usual": folds)
             )
+        if not corrects:
+            stack.enter_context(patch.object(Session, "grown", lambda *_: None))
         for module in [m for m in sys.modules.values() if m.__name__.startswith("fairboost.")]:
-            if hasattr(module, "FOLLOWER_BINS"):
-                stack.enter_context(patch.object(module, "FOLLOWER_BINS", bins))
             if turns == 1 and hasattr(module, "turns_taken"):
                 stack.enter_context(patch.object(module, "turns_taken", lambda *_: 1))
         model.fit(X[:, features], y, sensitive_features={"sex": s})
@@ -84,7 +81,9 @@ def one_fit(case: tuple[int, bool, int | None, int, int, int]) -> tuple[float, f
     true = {g: float(refused[(y_new == 1) & (s_new == g)].mean()) for g in GROUPS}
     held = [lines.low[f"sex={g}"] <= true[g] <= lines.high[f"sex={g}"] for g in GROUPS]
     accuracy = float((refused == (y_new == 0)).mean())
-    return abs(true["woman"] - true["man"]), accuracy, float(np.mean(held))
+    gap = true["woman"] - true["man"]
+    reported = lines["held out"]["sex=woman"] - lines["held out"]["sex=man"]
+    return abs(gap), accuracy, float(np.mean(held)), (gap - reported) ** 2
 
 
 def table(seeds: int, processes: int) -> str:
@@ -94,17 +93,18 @@ def table(seeds: int, processes: int) -> str:
     with ProcessPoolExecutor(processes) as pool:
         found = [*tqdm(pool.map(one_fit, cases), total=len(cases), smoothing=0)]
     cells = []
-    for (rows, aware, (folds, bins, turns)), fits in zip(
-        lines, np.array(found).reshape(len(lines), seeds, 3), strict=True
+    for (rows, aware, (folds, turns, corrects)), fits in zip(
+        lines, np.array(found).reshape(len(lines), seeds, 4), strict=True
     ):
         mean, error = fits.mean(axis=0), fits.std(axis=0, ddof=1) / np.sqrt(seeds)
         cells.append([
-            f"{rows:,}", "aware" if aware else "blind", str(folds or fold_count(rows)), str(bins),
-            {1: "every", 2: "every second"}[turns],
+            f"{rows:,}", "aware" if aware else "blind", str(folds or fold_count(rows)),
+            {1: "every", 2: "every second"}[turns], "the kept" if corrects else "the others",
             f"{mean[0]:.4f} ± {error[0]:.4f}", f"{mean[1]:.4f} ± {error[1]:.4f}",
-            f"{mean[2]:.0%}",
+            f"{np.sqrt(mean[3]):.4f}", f"{mean[2]:.0%}",
         ])  # fmt: skip
-    names = ["rows", "model", "folds", "bins", "round", "gap", "accuracy", "in intervals"]
+    names = ["rows", "model", "folds", "round", "rates of", "gap", "accuracy", "off"]
+    names.append("in intervals")
     return HEAD.format(seeds=seeds) + markdown_table(names, cells) + "\n"
 
 

@@ -42,7 +42,7 @@ from fairboost.algorithm.game import Session
 from fairboost.data.holdout import fold_count
 from fairboost.datasets import available, load
 from fairboost.engines.lightgbm.engine import LightGBMEngine
-from fairboost.engines.lockstep import FOLLOWER_BINS, Lockstep
+from fairboost.engines.lockstep import Lockstep
 from fairboost.engines.xgboost.engine import XGBoostEngine
 from fairboost.exceptions import FairnessWarning
 from fairboost.training import rows
@@ -123,8 +123,6 @@ def boosters_alone(name: str, trees: int, X: Any, y: np.ndarray) -> None:
     def grow(k: int) -> None:
         rows = np.flatnonzero(fold != k)
         model = engine(name, trees).set_params(n_jobs=1)
-        if k >= 0:
-            model.set_params(max_bin=FOLLOWER_BINS)
         model.fit(X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows])
 
     with ThreadPoolExecutor(THREADS) as pool:

@@ -222,10 +222,12 @@ class Judged:
 
     @property
     def limit(self) -> float:
+        """The tolerance."""
         return TOLERANCES[self.fit["constraint"]]
 
     @property
     def true(self) -> float:
+        """The gap on new rows."""
         first, second = self.verdict["true"]
         return abs(first - second)
 
@@ -290,9 +292,7 @@ def tables(found: list[Judged]) -> dict[str, str]:
         lines: dict[tuple[Any, ...], list[Judged]] = {}
         for j in found:
             lines.setdefault(tuple(BY[name](j) for name in names), []).append(j)
-        cells = [
-            [*map(str, key), *line_of(some).values()] for key, some in sorted(lines.items())
-        ]
+        cells = [[*map(str, key), *line_of(some).values()] for key, some in sorted(lines.items())]
         return markdown_table([*names, *line_of(found)], cells)
 
     out = {"All": markdown_table(list(line_of(found)), [list(line_of(found).values())])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -142,3 +143,22 @@ def test_followers_begin_before_the_round_is_played_where_cores_are_short(thread
     begun = []
     run(threads=threads, followers=True, ready=lambda: begun.append(1))
     assert len(begun) == (2 if early else 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("turns", [1, 2])
+def test_scores_of_followers_on_their_rows_are_handed_out_before_and_after_each_round(
+    threads, turns
+):
+    """Once before the first round and after each of its own, and no more."""
+    log, seen = [], []
+    asked = problem(log, followers=True)
+    followers = [
+        replace(f, grown=lambda scores, k=k: seen.append((k, scores[0])))
+        for k, f in enumerate(asked.followers)
+    ]
+    boosters = FakeBoosters(log, len(followers))
+    Lockstep(replace(asked, followers=followers), boosters, threads, turns).run(2)
+    for k in range(len(followers)):
+        taken = len(range(2)[k % turns :: turns])
+        assert [scores for j, scores in seen if j == k] == [10.0 * k + t for t in range(taken + 1)]

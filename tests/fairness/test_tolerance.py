@@ -58,6 +58,20 @@ def test_gaps_of_equal_groups_are_mostly_within_it(rate):
     assert 0.93 < within.mean() < 0.98
 
 
+def test_rates_of_true_labels_of_the_same_groups_share_the_larger_tolerance():
+    """Of few positive labels the false negative rate is known less well."""
+    rng = np.random.default_rng(0)
+    group, y = np.repeat([0, 1], [1_000, 4_000]).astype(np.int32), rng.random(5_000) < 0.1
+    cells = build_cells(y.astype(np.int32), [SensitiveColumn("g", group, ("a", "b"))])
+    asked = [*resolve("equalized_odds", None, ["g"]), *resolve(parity("ppr"), None, ["g"])]
+    terms = [bind(two_sided(c), cells) for c in asked]
+    alone = [settled((t,), (t,), cells)[0][0].constraint.tolerance for t in terms]
+    fpr, fnr, ppr = (t.constraint.tolerance for t in settled(terms, terms, cells)[0])
+    assert alone[0] < alone[1] and alone[2] < alone[1]
+    assert fpr == fnr == alone[1]
+    assert ppr == alone[2]
+
+
 def rows(n=1_500):
     rng = np.random.default_rng(0)
     X, sex = rng.normal(size=(n, 3)), rng.integers(0, 2, n)

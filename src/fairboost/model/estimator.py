@@ -164,9 +164,9 @@ class FairGBMClassifier(ClassifierMixin, FairBooster):
         *training rows* are in a group. A stage on a base model of another kind of up to 40 trees
         uses groups.
     iterate : {"best", "last", "average", "randomized"}, default="best"
-        The model to keep. ``"best"`` is, of the rounds within the tolerance, that of the best
-        decisions on the held-out rows, and of rounds as good that of the lowest loss; if no round
-        is within the tolerance, that of the least violation. ``"last"`` is that of the last round,
+        The model to keep. ``"best"`` is the last of the rounds that are within the tolerance and
+        whose decisions on the held-out rows are as good as the best; if no round is within the
+        tolerance, that of the least violation. ``"last"`` is that of the last round,
         ``"average"`` the mean over all rounds. ``"randomized"`` is the paper's classifier, which
         scores each row by a round drawn for it.
     min_group_rows : int, default=30
