@@ -254,10 +254,22 @@ def page(path: Path) -> str:
         if limit and f["found"]["plain"]["own"] > 1
     ]
     unsettled = sum(f["unsettled"] for f in automatic)
+    rounds = np.array(
+        [f["kept"] / case["trees"] for f, case in zip(automatic, found, strict=True)]
+    )
+    few = sum(
+        f["positive"] < 0.5 * case["found"]["plain"]["positive"]
+        for f, case in zip(automatic, found, strict=True)
+    )
     parts.append(
         f"\nOn held-out rows gaps are {np.median(held):.2f} of the tolerance in the median, where "
         f"the plain model's excess is above 1. {unsettled} of {len(found)} reports say that "
-        "training did not settle.\n"
+        "training did not settle."
+    )
+    parts.append(
+        f"\nThe round that is kept is the last of all in {(rounds == 1).mean():.0%} of the fits, "
+        f"and at {rounds.mean():.2f} of the rounds in the mean; {few} of {len(found)} models "
+        "decide positively about less than half as many rows as the plain model.\n"
     )
     return "\n".join(parts)
 
@@ -271,8 +283,9 @@ or aware, engine, trees, learning rate and leaves are drawn. All figures are on 
   errors of the test rows, root mean square over groups and rates (and over fits, in the table).
   Groups equal in truth have an excess of 1 at most.
 - **automatic**: the default, `tolerance=None`: two standard errors of a gap on the rows measured,
-  at least 0.01 and at most 0.1. **fixed**: `tolerance=0.01`. The excess of *automatic* is beyond
-  its own tolerance; the last column is beyond 0.01 for all.
+  at least 0.01 and at most 0.1; false positive and false negative rates share the larger one.
+  **fixed**: `tolerance=0.01`. The excess of *automatic* is beyond its own tolerance; the last
+  column is beyond 0.01 for all.
 - **linear**: linear post-processing at a tolerance of 0.01, on the same rows with the same engine.
 """
 
