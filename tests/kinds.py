@@ -17,6 +17,7 @@ class LightGBM:
     """Stock LightGBM."""
 
     name = "lightgbm"
+    label_power = 1.0
     ending = ".txt"
     atol = 1e-10  # of scores, against stock's
 
@@ -104,6 +105,7 @@ class XGBoost:
     """Stock XGBoost."""
 
     name = "xgboost"
+    label_power = 0.87  # its trees are grown to a depth
     ending = ".json"
     atol = 1e-6
 

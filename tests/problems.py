@@ -188,7 +188,7 @@ def lightgbm_on_some(engine, X, y, kept, start, weight=None, callbacks=None):
     return np.array([np.zeros(len(y)), *trees]) + start
 
 
-def assert_trace_is_of_the_kept(model, kept, others, folds, y, group):
+def assert_trace_is_of_the_kept(model, kept, others, folds, y, group, power=1.0):
     """Rates and loss of every round in cross-fitting, computed anew.
 
     Parameters
@@ -198,7 +198,7 @@ def assert_trace_is_of_the_kept(model, kept, others, folds, y, group):
     others : (n_folds, n_rounds, n) float64
         Those of the boosters that each leave out a fold.
     """
-    share = (len(others) - 1) / len(others)
+    share = ((len(others) - 1) / len(others)) ** power
     rows, knows = np.arange(len(y)), np.arange(len(others))[:, np.newaxis] != folds
     for t, row in model.trace_.iterrows():
         out_of_fold = others[folds, t, rows]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,6 +25,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 from fairboost import FairGBMClassifier, at_fpr, at_positive_rate, at_tpr, load, tradeoff_curve
+from fairboost.algorithm.game import Session
 from fairboost.data.cells import build_cells
 from fairboost.data.holdout import choose
 from fairboost.data.validation import read_sensitive_features
@@ -310,13 +312,30 @@ def test_in_cross_fitting_rates_are_said_of_the_booster_kept(kind, toy, other, s
         ]
     )
     kept = np.array([scores_after(kind, model, toy.X, t) for t in range(8)])
-    assert_trace_is_of_the_kept(model, kept, scores, folds, toy.y, toy.group)
+    asked = folds, toy.y, toy.group, kind.label_power
+    assert_trace_is_of_the_kept(model, kept, scores, *asked)
     assert model.trace_["held-out loss"].iloc[-1] > model.trace_["loss"].iloc[-1]
     if not scheduled:
         stock = kind.make().fit(toy.X, toy.y)
         np.testing.assert_allclose(
             model.predict_proba(toy.X), stock.predict_proba(toy.X), rtol=0, atol=1e-6
         )
+
+
+def test_in_cross_fitting_a_model_does_not_depend_on_who_is_faster(kind, toy, other, monkeypatch):
+    """Followers that begin early may have grown a tree before the round is played."""
+
+    def made():
+        return fit(kind.make(n_jobs=2), toy, other, "cross", tolerance=0.01, iterate="last")
+
+    expected, play = made().predict_proba(toy.X), Session.play
+
+    def slowly(self, *scores):
+        time.sleep(0.02)
+        return play(self, *scores)
+
+    monkeypatch.setattr(Session, "play", slowly)
+    np.testing.assert_array_equal(made().predict_proba(toy.X), expected)
 
 
 @EVERY_WAY

@@ -54,6 +54,7 @@ class TwoMeans:
     n_quantities = 2
     least_deviation = 1.0
     full_answer, least_answer = 0.0, 0.02
+    says_of_the_kept = False
     groups_pull_as_one = False
     cut_moves = False
 

@@ -19,7 +19,9 @@ constraint's pullback. The same lines are played in two ways:
 
 Moments are measured on the rows *held out*, if there are any (:mod:`fairboost.data.holdout`): the
 engine keeps their scores, and nothing is predicted twice. In cross-fitting, further boosters each
-leave out a fold, and moments are measured on the scores of all rows out of fold.
+leave out a fold. Moments are then those of the booster that is kept, as far as they follow from
+all rows out of fold and from what boosters decide about rows that they know
+(:func:`fairboost.tasks.base.of_the_kept`).
 
 Rows may lie on several machines (:mod:`fairboost.fairness.all_reduce`). Each makes the gradients
 of its own rows; sums by cell are added up over all of them, and so all take the same step.
@@ -32,7 +34,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -58,6 +60,7 @@ from fairboost.tasks.base import (
     Measured,
     Measuring,
     MemberWeights,
+    PassesOfTheKept,
     Slopes,
     Weights,
     of_the_kept,
@@ -177,9 +180,9 @@ class Game:
             np.full(t.counted.size, t.groups.columns not in layout.memberships) for t in terms
         ]
         self.observed = np.concatenate(known or [np.empty(0, bool)])
-        # A cut that moves is placed on scores out of fold, and is another one for other scores.
         crossed = layout.holdout.kind == "cross" and bool(terms)
-        self.corrects = crossed and not task.cut_moves
+        self.corrects = crossed and task.says_of_the_kept
+        self.knowing = cast(PassesOfTheKept, self.passes)  # where it corrects
 
     def start(
         self,
@@ -235,7 +238,7 @@ class Game:
         measured: Measured | Measuring | None = slopes.measured
         if measured is None or held_out is not None:
             measured = self.passes.measure(watched, cut)
-        known = [self.passes.measure_trained(scores, cut), *others] if others else []
+        known = [self.knowing.measure_trained(scores, cut), *others] if others else []
         return Turn(
             slopes, cut, partial(self._ascend, state, slopes, smooth, measured, known, cut)
         )
@@ -283,7 +286,7 @@ class Game:
         """Measure the model after the last round, without a gradient."""
         watched = self._watched(scores, held_out)
         cut = self.passes.place(watched, state.cut)
-        known = [self.passes.measure_trained(scores, cut), *others] if others else []
+        known = [self.knowing.measure_trained(scores, cut), *others] if others else []
         measured = self._of_the_kept(self.passes.measure(watched, cut), known)
         loss = measured.loss if held_out is None else self.passes.loss(scores, cut)
         return self._evaluate(loss, measured, cut, state)[0]
@@ -309,7 +312,7 @@ class Game:
         if not known:
             return measured.settled()
         trained, *others = (some.settled() for some in known)
-        asked = self.passes.unknown, self.label_power
+        asked = self.knowing.unknown, self.label_power
         return of_the_kept(trained, measured.settled(), others, *asked)
 
     def _descend(
@@ -456,6 +459,7 @@ class Session:
         self.rounds: list[Round] = []
         self.after_last: Round | None = None
         self.others: dict[int, Measured] = {}
+        self.of_round: list[Measured] | None = None
         # On a GPU multipliers move while the engine grows a tree, and the host would only wait.
         # Machines add up their sums in turn with the engine's, so there the next round does it.
         layout = game.layout
@@ -475,7 +479,9 @@ class Session:
     def play(self, scores: ScoreArray, held_out: ScoreArray | None = None) -> tuple[Any, Any]:
         """Play a round; returns gradient and Hessian, buffers that the next call overwrites."""
         with _quietly():
-            turn = self.game.play(self.state, scores, held_out, self._others())
+            others = self._others() if self.of_round is None else self.of_round
+            turn = self.game.play(self.state, scores, held_out, others)
+        self.of_round = None
         # Followers take the round under the same multipliers, after this one was played.
         self.playing = replace(self._state, cut=turn.cut)
         if self.game.layout.device is None:
@@ -497,6 +503,8 @@ class Session:
     def ready(self) -> None:
         """Let followers take the next round before it is played; not where the cut moves."""
         self.playing = self.state
+        # Of this round: followers that begin early may have grown another tree when it is played.
+        self.of_round = self._others()
 
     def follow(self, fold: int, scores: ScoreArray) -> tuple[Any, Any]:
         """Gradient and Hessian for the booster that leaves out a fold."""
@@ -507,11 +515,11 @@ class Session:
     def grown(self, fold: int, scores: ScoreArray) -> None:
         """Measure the booster that leaves out a fold on the rows that it is trained on."""
         with _quietly():
-            known = self.game.passes.measure_trained(scores, self._state.cut, fold)
+            known = self.game.knowing.measure_trained(scores, self._state.cut, fold)
             # At once: on a GPU the next such pass overwrites what this one has found.
             self.others[fold] = known.settled()
 
-    def _others(self) -> Sequence[Measured]:
+    def _others(self) -> list[Measured]:
         folds = range(self.game.layout.holdout.n_folds)
         return [self.others[k] for k in folds] if len(self.others) == len(folds) else []
 

@@ -318,7 +318,8 @@ class Engine(Protocol):
     def label_power(self) -> float:
         """What knowing a label is worth to a booster falls with its rows, to this power.
 
-        1 where trees have as many leaves whatever the rows (:meth:`Passes.unknown`).
+        1 where trees have as many leaves whatever the rows. It is read by
+        :func:`fairboost.tasks.base.of_the_kept`.
         """
 
     @property

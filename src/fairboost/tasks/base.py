@@ -82,7 +82,7 @@ def of_the_kept(
     others : sequence of Measured
         Each of these boosters on the rows that it is trained on.
     unknown : callable
-        :meth:`Passes.unknown`.
+        :meth:`PassesOfTheKept.unknown`.
     power : float
         :attr:`fairboost.engines.port.Engine.label_power`.
     """
@@ -211,27 +211,6 @@ class Passes(Protocol):
     def measure(self, scores: ScoreArray, cut: Cut) -> Measured | Measuring:
         """Exact sums and the loss on the rows that are measured."""
 
-    def measure_trained(
-        self, scores: ScoreArray, cut: Cut, fold: int | None = None
-    ) -> Measured | Measuring:
-        """The same on the rows trained on, or on those of the booster that leaves out a fold."""
-
-    def unknown(
-        self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
-    ) -> FloatArray:
-        """Sums by a booster of rows that are as those it is trained on, and that it does not know.
-
-        Parameters
-        ----------
-        trained : (n_sums, n_cells) float64
-            Sums of the rows that it is trained on, by cell and by part of a cell.
-        out_of_fold, known : (n_sums, n_cells) float64
-            The same by boosters that leave out a fold, of rows that they do not know and know.
-        share : float
-            What a row matters to the booster in question, which knows all, over what it matters to
-            these: the share of all rows that they know, or that to a power.
-        """
-
     def loss(self, scores: ScoreArray, cut: Cut) -> float:
         """The loss on the rows trained on."""
 
@@ -257,6 +236,31 @@ class Passes(Protocol):
         """What is to be kept of the rows when they are gone, for the record."""
 
 
+class PassesOfTheKept(Passes, Protocol):
+    """What a task offers whose rates in cross-fitting are those of the booster that is kept."""
+
+    def measure_trained(
+        self, scores: ScoreArray, cut: Cut, fold: int | None = None
+    ) -> Measured | Measuring:
+        """The same on the rows trained on, or on those of the booster that leaves out a fold."""
+
+    def unknown(
+        self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
+    ) -> FloatArray:
+        """Sums by a booster of rows that are as those it is trained on, and that it does not know.
+
+        Parameters
+        ----------
+        trained : (n_sums, n_cells) float64
+            Sums of the rows that it is trained on, by cell and by part of a cell.
+        out_of_fold, known : (n_sums, n_cells) float64
+            The same by boosters that leave out a fold, of rows that they do not know and know.
+        share : float
+            What a row matters to the booster in question, which knows all, over what it matters to
+            these: the share of all rows that they know, or that to a power.
+        """
+
+
 class LearningTask(Protocol):
     """What is trained."""
 
@@ -267,6 +271,13 @@ class LearningTask(Protocol):
     @property
     def cut_moves(self) -> bool:
         """Whether decisions are made elsewhere in every round, as the scores say."""
+
+    @property
+    def says_of_the_kept(self) -> bool:
+        """Whether in cross-fitting rates are those of the booster kept (:func:`of_the_kept`).
+
+        Else they are those of the boosters that leave out a fold.
+        """
 
     @property
     def least_deviation(self) -> float:

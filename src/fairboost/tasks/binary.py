@@ -108,6 +108,11 @@ class Binary:
         return self.decision if isinstance(self.decision, OperatingPoint) else None
 
     @property
+    def says_of_the_kept(self) -> bool:
+        """A cut that moves is placed on scores out of fold, and is another for other scores."""
+        return not self.cut_moves
+
+    @property
     def cut_moves(self) -> bool:
         """Whether the threshold follows from the scores."""
         return self.point is not None

@@ -252,10 +252,9 @@ class BinaryMeansPasses(BinaryPasses):
     def unknown(
         self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
     ) -> FloatArray:
-        """Of decisions as in :class:`BinaryPasses`, of the rest in proportion."""
-        out = trained + share * (out_of_fold - known)
-        out[:1] = super().unknown(trained[:1], out_of_fold[:1], known[:1], share)
-        return out
+        """Decisions as in :class:`BinaryPasses`; the rest, with its squares, out of fold."""
+        decided = super().unknown(trained[:1], out_of_fold[:1], known[:1], share)
+        return np.concatenate([decided, out_of_fold[1:]])
 
     def _with_sums(
         self, decided: Measured, rows: RowPass, scores: ScoreArray, cut: DecisionCut

@@ -101,6 +101,7 @@ class Multiclass:
     full_answer = 1.0  # six races were not alike within 100 rounds with less
     least_answer = 0.02
     cut_moves = False
+    says_of_the_kept = False
     point = None
 
     @property
@@ -277,19 +278,6 @@ class MulticlassPasses:
     def measure(self, scores: ScoreArray, cut: ClassCut) -> Measured:
         """Decisions by cell, and the loss, on the rows that are measured."""
         return self.held_out.measure(scores)
-
-    def measure_trained(
-        self, scores: ScoreArray, cut: ClassCut, fold: int | None = None
-    ) -> Measured:
-        """The same on the rows trained on, or on those of the booster that leaves out a fold."""
-        return (self.trained if fold is None else self.without_folds[fold]).measure(scores)
-
-    def unknown(
-        self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
-    ) -> FloatArray:
-        """In proportion to what one row matters (Burman, 1989)."""
-        found = trained + share * (out_of_fold - known)
-        return np.clip(found, 0.0, self.layout.measured.weights)
 
     def loss(self, scores: ScoreArray, cut: ClassCut) -> float:
         """The loss on the rows trained on."""

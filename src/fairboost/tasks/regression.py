@@ -186,6 +186,8 @@ class Regression:
                 out[bit], at = at, at + count
         return {**out, 0: at}
 
+    says_of_the_kept = False
+
     @property
     def cut_moves(self) -> bool:
         """Whether there are thresholds, which follow the predictions."""
@@ -492,19 +494,6 @@ class RegressionPasses:
     def measure(self, scores: ScoreArray, cut: NumberCut) -> Measured:
         """Sums by cell, and the loss, on the rows that are measured."""
         return self.held_out.measure(scores, cut)
-
-    def measure_trained(
-        self, scores: ScoreArray, cut: NumberCut, fold: int | None = None
-    ) -> Measured:
-        """The same on the rows trained on, or on those of the booster that leaves out a fold."""
-        return (self.trained if fold is None else self.without_folds[fold]).measure(scores, cut)
-
-    def unknown(
-        self, trained: FloatArray, out_of_fold: FloatArray, known: FloatArray, share: float
-    ) -> FloatArray:
-        """In proportion to what one row matters (Burman, 1989)."""
-        out: FloatArray = trained + share * (out_of_fold - known)
-        return out
 
     def loss(self, scores: ScoreArray, cut: NumberCut) -> float:
         """The loss on the rows trained on."""

@@ -9,7 +9,8 @@ them all.
   a round is left out if it is plainly worse or beyond a limit, and not chosen because its rates or
   its loss look good on the rows that steer: what is chosen among a hundred for looking good is
   worse on new rows. A stage on another model keeps the round of lowest loss among the good ones,
-  so as to do no harm. Numbers and classes have no such costs; theirs is the round of lowest loss.
+  so as to do no harm. Numbers and classes have no such costs; theirs is the round of lowest loss
+  (of ``minimax``, of the lowest largest error).
   Where the engine takes steps so large that no round has a lower loss than no model at all, it is
   the round of the fewest wrong decisions.
 * ``last``: f_T.

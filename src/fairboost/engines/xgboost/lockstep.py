@@ -67,7 +67,6 @@ class XGBoostBoosters:
             self.least = [LEAST_CURVATURE * (w if w.size else 1) for w in weights]
         self.main: Any = None
         self.readers: dict[int, ScoreReader] = {}
-        self.read: set[int] = set()
         self.turns, theirs = turns, dict(self.params)
         if turns > 1:
             rate = turns * option(theirs, "learning_rate", DEFAULT_RATE)
@@ -89,9 +88,8 @@ class XGBoostBoosters:
             self.readers[k] = ScoreReader(booster, self.rows[k], training=True)
             booster.update(self.rows[k], 0, lambda scores, _: self.curved(k, gradients(scores)))
             return
-        # No tree was grown since they were read.
-        scores = self.readers[k].scores if k in self.read else self.readers[k].read()
-        self.read.discard(k)
+        # Read again by the thread that boosts: scores that another had read gave other trees.
+        scores = self.readers[k].read()
         boost(booster, self.rows[k], round_, self.curved(k, gradients(scores)))
 
     def curved(self, k: int, gradients: Gradients) -> Gradients:
@@ -116,8 +114,7 @@ class XGBoostBoosters:
             found: Float32Array = self.on_device[k].scores(booster).copy()
             return found
         if (reader := self.readers.get(k)) is not None and not is_dart(self.params):
-            self.read.add(k)
-            return reader.read()
+            return reader.read().copy()
         return np.asarray(booster.predict(self.rows[k], output_margin=True))
 
     def left_out_scores(self, k: int) -> Float32Array:
