@@ -330,15 +330,14 @@ def main() -> None:
 
 
 FINDINGS = """
-- **Upper ends hold** in 96% of the verdicts, and in at least 93% of every line but those of 100,000
-  rows (91%: with so small errors of sampling, what rates move from round to round counts more).
-- ***Met* is rarely wrong**: 18 of 1,151 such verdicts (1.6%), and at most 5.6% in every line with a
-  hundred of them or more (false negative rates under equalized odds: 7 of 126).
-- **Held-out and true gaps go together** in every line (correlations of +0.17 to +0.74). Before rates
-  of cross-fitting were those of the booster that is kept, and while the round of lowest loss was
-  kept, they were negatively correlated where two rates pull against each other.
-- **Of the models well inside the limit 95% are called met with `confidence=0.9`**, and 72% without a
-  confidence. Cross-fitting calls as many met as that many further rows would.
+- **Upper ends hold** in 96% of the verdicts, and in at least 93% of every line but those of
+  100,000 rows (89% to 93%: with so small errors of sampling, what rates move from round to round
+  counts more).
+- ***Met* is rarely wrong**: 18 of 1,151 such verdicts (1.6%), and at most 5.6% in every line with
+  a hundred of them or more (false negative rates under equalized odds: 7 of 126).
+- **Held-out and true gaps go together** in every line (correlations of +0.17 to +0.74).
+- **Of the models well inside the limit 95% are called met with `confidence=0.9`**, and 72% without
+  a confidence. Cross-fitting calls as many met as so many further rows would.
 - ***Met on these rows, not certain* is not a promise**: 36% of these models are truly beyond the
   limit. Training aims at the limit, so true gaps lie on both sides of it.
 """
