@@ -240,7 +240,7 @@ def test_predict_gives_what_the_library_gives(source, graded, tmp_path, run, mon
     X = schema.features(pa.Table.from_pandas(new))
     np.testing.assert_array_equal(found.iloc[:, 1:4].to_numpy(), saved.predict_proba(X))
     np.testing.assert_array_equal(found["decision"], saved.predict(X))
-    given = found["decision"].value_counts()
+    given = found["decision"].value_counts().reindex([*"ABC"], fill_value=0)
     assert f"1,000 rows: {given['A']:,} ({given['A'] / 1_000:.1%}) given 'A', " in said
     code, said, _ = run(*words, "--force", "--json")
     assert json.loads(said)["given"] == {k: int(given[k]) for k in "ABC"}

@@ -78,6 +78,8 @@ def fit_numbers(rows, constraint):
 class Failing(TwoSided):
     """Fails on one of the workers, once they are joined."""
 
+    affine = False  # so that violations are asked for in every round
+
     def violations(self, rates):
         from xgboost import collective
 
@@ -90,6 +92,7 @@ class Slow(TwoSided):
     """Takes its time, and leaves a sign of every round."""
 
     sign = os.devnull
+    affine = False
 
     def violations(self, rates):
         with Path(self.sign).open("a") as file:

@@ -457,7 +457,9 @@ class _Curve:
     def _stage(self, tolerance: float) -> Training:
         rows = self.rows.with_constraints(self.constraints(tolerance))
         options = self.request.options
-        game = options.game(rows, self.request.loss_terms, options.player(self.kind.settling))
+        # The base's: its trees are most of the model.
+        asked = options.player(self.kind.settling), self.request.engine.label_power
+        game = options.game(rows, self.request.loss_terms, *asked)
         base = self.base_training.record.iterates[-1]
         session = Session(game, game.start(self.multipliers, base.cut, base.moments))
         trees: list[int] = []
