@@ -31,7 +31,7 @@ FEW_BINS = 63
 """Bins of a number for small boosters that say what is likely and are not kept: on a few ten
 thousand rows a tree spends most of its time on the bins of its leaves. Boosters of the folds have
 the bins of the booster that is kept. With 63 their rates were others than its rates
-(``benchmarks/folds.md``)."""
+(``docs/algorithm.md``)."""
 
 PATIENCE = 3
 """Rounds without a lower loss on the rows held out, after which a booster is complete."""
